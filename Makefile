@@ -1,0 +1,41 @@
+# Everything that CI runs is here; `make check` is all of it. Only Go and git are needed, and a C compiler for `race`.
+
+.PHONY: check fmt vet staticcheck drift test race generate bench
+
+check: fmt vet staticcheck drift test race
+
+fmt:
+	@bad="$$(gofmt -l .)"; test -z "$$bad" || { echo "gofmt is needed by:"; echo "$$bad"; exit 1; }
+
+# The second line compiles everything for a CPU that none of the assembly is for.
+vet:
+	go vet ./...
+	GOARCH=arm64 go vet ./...
+	cd tools && go vet ./...
+
+staticcheck:
+	go tool -modfile=tools/go.mod staticcheck ./...
+
+# Regenerates what is generated and fails if that changed anything.
+drift:
+	@before="$$($(GENERATED))"; $(MAKE) --no-print-directory generate; after="$$($(GENERATED))"; \
+	test "$$before" = "$$after" || { echo "generated code was out of date, now it is not: commit it"; git diff --stat; exit 1; }
+
+GENERATED = git grep --untracked -lE '^// Code generated .* DO NOT EDIT' -- '*.go' '*.s' ':!*_test.go' | xargs -r git hash-object
+
+test:
+	go test ./...
+
+race:
+	@if command -v "$$(go env CC)" >/dev/null && test "$$(go env CGO_ENABLED)" = 1; \
+	then echo "go test -race"; go test -race ./role/... ./edge/... ./sim/...; \
+	else echo "race: SKIPPED, the race detector needs a C compiler"; fi
+
+generate:
+	cd tools && go run ./protogen ../protocol/message/message.proto
+	$(if $(wildcard tools/kernelgen),cd tools && go run ./kernelgen)
+
+# Speed and quality, measured on this machine. Takes minutes; no test depends on the numbers.
+bench:
+	go run ./cmd/iota bench stage
+	go run ./cmd/iota bench pipeline
