@@ -1,0 +1,47 @@
+package kernel
+
+import "math"
+
+// A sum or maximum along a row is defined on 16 lanes: lane l takes elements
+// l, l+16, l+32, ... in increasing order, and a halving tree joins the lanes.
+// Elements beyond the end do not count (+0 in a sum, -Inf in a maximum).
+
+const lanes = 16
+
+var negInf = float32(math.Inf(-1))
+
+// whole returns the number of elements in full groups of 16, the part of a
+// vector that assembly handles; portable code handles the rest.
+func whole(n int) int { return n &^ (lanes - 1) }
+
+// treeSum joins the lanes of a float32 sum.
+func treeSum(l *[lanes]float32) float32 {
+	for half := lanes / 2; half > 0; half /= 2 {
+		for i := range half {
+			l[i] += l[i+half]
+		}
+	}
+	return l[0]
+}
+
+// treeSum64 joins the lanes of a float64 sum.
+func treeSum64(l *[lanes]float64) float64 {
+	for half := lanes / 2; half > 0; half /= 2 {
+		for i := range half {
+			l[i] += l[i+half]
+		}
+	}
+	return l[0]
+}
+
+// treeMax joins the lanes of a maximum.
+func treeMax(l *[lanes]float32) float32 {
+	for half := lanes / 2; half > 0; half /= 2 {
+		for i := range half {
+			if !(l[i] > l[i+half]) {
+				l[i] = l[i+half]
+			}
+		}
+	}
+	return l[0]
+}

@@ -1,0 +1,60 @@
+package kernel
+
+import "math"
+
+// normEps is the epsilon under the root of RMSNorm.
+const normEps float32 = 1e-5
+
+// RMSNorm sets y = x * inv * w for each of rows rows of d elements, and inv to
+// 1/sqrt(mean(x^2) + 1e-5), which the backward needs.
+func (e *Engine) RMSNorm(y, x, w, inv []float32, rows, d int) {
+	e.rows(rowArgs{run: normRows, n: rows, grain: 1, y: y[:rows*d], x: x[:rows*d], w: w[:d], z: inv[:rows], cols: d}, d)
+}
+
+func normRows(a *rowArgs, from, to int) {
+	d := a.cols
+	n := whole(d)
+	for r := from; r < to; r++ {
+		x, y := a.x[r*d:][:d], a.y[r*d:][:d]
+		mean := dot32(x, x) / float32(d)
+		inv := 1 / float32(math.Sqrt(float64(mean+normEps)))
+		norm(y[:n], x[:n], a.w[:n], inv)
+		normPortable(y[n:], x[n:], a.w[n:], inv)
+		a.z[r] = inv
+	}
+}
+
+// RMSNormBackward adds the input's gradient to dx and the weight's to dw, the
+// latter row by row in increasing order. inv is what RMSNorm saved.
+func (e *Engine) RMSNormBackward(dx, dw, dy, x, w, inv []float32, rows, d int) {
+	a := rowArgs{run: normBackRows, n: rows, grain: 1, y: dx[:rows*d], w: w[:d], q: dw[:d],
+		p: dy[:rows*d], x: x[:rows*d], z: inv[:rows], cols: d, heads: rows}
+	e.rows(a, d)
+	a.run, a.n, a.grain = normWeightColumns, d, lanes
+	e.rows(a, rows)
+}
+
+func normBackRows(a *rowArgs, from, to int) {
+	d := a.cols
+	n := whole(d)
+	for r := from; r < to; r++ {
+		dx, dy, x, inv := a.y[r*d:][:d], a.p[r*d:][:d], a.x[r*d:][:d], a.z[r]
+		var l [lanes]float32
+		dot3(&l, dy[:n], a.w[:n], x[:n])
+		dot3Portable(&l, dy[n:], a.w[n:], x[n:])
+		c := float32(treeSum(&l)*inv) * inv * inv / float32(d)
+		normBack(dx[:n], dy[:n], a.w[:n], x[:n], inv, c)
+		normBackPortable(dx[n:], dy[n:], a.w[n:], x[n:], inv, c)
+	}
+}
+
+// normWeightColumns adds to columns [from, to) of dw, over all rows.
+func normWeightColumns(a *rowArgs, from, to int) {
+	n := whole(to - from)
+	dw := a.q[from:to]
+	for r := range a.heads {
+		dy, x, inv := a.p[r*a.cols+from:][:to-from], a.x[r*a.cols+from:][:to-from], a.z[r]
+		normWeight(dw[:n], dy[:n], x[:n], inv)
+		normWeightPortable(dw[n:], dy[n:], x[n:], inv)
+	}
+}

@@ -1,0 +1,179 @@
+package kernel
+
+import "math"
+
+// The portable twins of the assembly: the definition of each element-wise
+// kernel. No multiplication and addition may be fused, so every product is
+// converted to float32 (or float64) before it is added.
+
+func rowMaxPortable(l *[lanes]float32, x []float32) {
+	for i, v := range x {
+		if v > l[i%lanes] {
+			l[i%lanes] = v
+		}
+	}
+}
+
+// expSumPortable sets x = e^(x-shift) and adds it to the lanes.
+func expSumPortable(l *[lanes]float32, x []float32, shift float32) {
+	for i, v := range x {
+		v = Exp(v - shift)
+		x[i] = v
+		l[i%lanes] += v
+	}
+}
+
+// sumExpPortable adds e^(x-shift) to the lanes.
+func sumExpPortable(l *[lanes]float32, x []float32, shift float32) {
+	for i, v := range x {
+		l[i%lanes] += Exp(v - shift)
+	}
+}
+
+// expScalePortable sets x = e^(x-shift) * s.
+func expScalePortable(x []float32, shift, s float32) {
+	for i, v := range x {
+		x[i] = Exp(v-shift) * s
+	}
+}
+
+func scalePortable(x []float32, s float32) {
+	for i := range x {
+		x[i] *= s
+	}
+}
+
+func addPortable(y, x []float32) {
+	for i, v := range x {
+		y[i] += v
+	}
+}
+
+func subPortable(y, x []float32) {
+	for i, v := range x {
+		y[i] -= v
+	}
+}
+
+func mulPortable(y, x []float32) {
+	for i, v := range x {
+		y[i] *= v
+	}
+}
+
+func axpyPortable(y, x []float32, s float32) {
+	for i, v := range x {
+		y[i] += float32(v * s)
+	}
+}
+
+// dotPortable adds x*y to the lanes.
+func dotPortable(l *[lanes]float32, x, y []float32) {
+	for i, v := range x {
+		l[i%lanes] += float32(v * y[i])
+	}
+}
+
+// dot3Portable adds (x*y)*z to the lanes.
+func dot3Portable(l *[lanes]float32, x, y, z []float32) {
+	for i, v := range x {
+		l[i%lanes] += float32(float32(v*y[i]) * z[i])
+	}
+}
+
+// dot64Portable adds x*y, exact in float64, to the lanes.
+func dot64Portable(l *[lanes]float64, x, y []float32) {
+	for i, v := range x {
+		l[i%lanes] += float64(float64(v) * float64(y[i]))
+	}
+}
+
+func allFinitePortable(x []float32) bool {
+	for _, v := range x {
+		if math.Float32bits(v)&0x7f800000 == 0x7f800000 {
+			return false
+		}
+	}
+	return true
+}
+
+// normPortable sets y = (x*inv)*w.
+func normPortable(y, x, w []float32, inv float32) {
+	for i, v := range x {
+		y[i] = float32(v*inv) * w[i]
+	}
+}
+
+// normBackPortable adds (dy*w)*inv - x*c to dx.
+func normBackPortable(dx, dy, w, x []float32, inv, c float32) {
+	for i, v := range x {
+		dx[i] += float32(float32(dy[i]*w[i])*inv) - float32(v*c)
+	}
+}
+
+// normWeightPortable adds dy*(x*inv) to dw.
+func normWeightPortable(dw, dy, x []float32, inv float32) {
+	for i, v := range x {
+		dw[i] += float32(dy[i] * float32(v*inv))
+	}
+}
+
+func siluMulPortable(u, g, up []float32) {
+	for i, v := range g {
+		u[i] = float32(v*sigmoid(v)) * up[i]
+	}
+}
+
+func siluMulBackPortable(dg, dup, du, g, up []float32) {
+	for i, v := range g {
+		s := sigmoid(v)
+		d, p := du[i], up[i]
+		dup[i] = d * float32(v*s)
+		dg[i] = float32(d*p) * siluSlope(v, s)
+	}
+}
+
+// siluSlope returns the derivative of x*sigmoid(x), given s = sigmoid(x).
+func siluSlope(x, s float32) float32 {
+	return s * (1 + float32(x*(1-s)))
+}
+
+func siluPortable(y, x []float32) {
+	for i, v := range x {
+		y[i] = v * sigmoid(v)
+	}
+}
+
+func siluBackPortable(dx, dy, x []float32) {
+	for i, v := range x {
+		dx[i] = dy[i] * siluSlope(v, sigmoid(v))
+	}
+}
+
+// softmaxBackPortable sets dp = (p*(dp-dot))*scale.
+func softmaxBackPortable(dp, p []float32, dot, scale float32) {
+	for i, v := range p {
+		dp[i] = float32(v*(dp[i]-dot)) * scale
+	}
+}
+
+// rotatePortable turns the pairs (a[i], b[i]) by the angles with these cosines
+// and sines.
+func rotatePortable(a, b, cos, sin []float32) {
+	for i, x := range a {
+		y := b[i]
+		a[i] = float32(x*cos[i]) - float32(y*sin[i])
+		b[i] = float32(y*cos[i]) + float32(x*sin[i])
+	}
+}
+
+func adamWPortable(w, g, m, v []float32, c *AdamWCoef) {
+	for i, d := range g {
+		d *= c.Grad
+		mi := float32(c.Beta1*m[i]) + float32(c.Rest1*d)
+		vi := float32(c.Beta2*v[i]) + float32(float32(c.Rest2*d)*d)
+		m[i], v[i] = mi, vi
+		root := float32(math.Sqrt(float64(vi * c.Correct2)))
+		w[i] = float32(w[i]*c.Keep) - float32(c.LR*(float32(mi*c.Correct1)/(root+c.Eps)))
+	}
+}
