@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 
 	"github.com/bufbuild/protocompile"
-	"github.com/bufbuild/protocompile/linker"
 	"github.com/bufbuild/protocompile/protoutil"
 	gengo "google.golang.org/protobuf/cmd/protoc-gen-go/internal_gengo"
 	"google.golang.org/protobuf/compiler/protogen"
@@ -88,7 +87,7 @@ func compile(root string, names []string) ([]*descriptorpb.FileDescriptorProto, 
 		files = append(files, protoutil.ProtoFromFileDescriptor(f))
 	}
 	for _, f := range linked {
-		visit(linker.File(f))
+		visit(f)
 	}
 	return files, nil
 }
