@@ -1,0 +1,32 @@
+// Package model computes one pipeline stage of a Llama-style language model:
+// forward, loss and hand-written backward of one micro-batch, and what crosses
+// the boundary to the next stage.
+//
+// A Config describes the whole model and its cuts. The weights of a stage are
+// one flat []float32, laid out by Config.Params in the order of their names; a
+// Stage never keeps them, so a caller may hold several versions. What a forward
+// saves for its backward lives in a Tape: many tapes may share a stage, one
+// goroutine at a time may use it.
+//
+//	t := stage.NewTape()
+//	stage.Forward(w, tokens, in, out, t)   // all stages but the last
+//	loss := stage.Loss(w, tokens, in, t)   // the last stage
+//	stage.Backward(w, t, dout, grad, din)
+//
+// Policy `stash` calls Backward with the weights of the forward. Policy
+// `recompute` calls Recompute with the current weights first.
+//
+// # Numerics
+//
+// Every operation is one of package kernel's, or a copy, gather or addition in
+// a stated order, so results are equal on all machines and at any number of
+// threads. A residual is added as matrix product + residual. Attention works on
+// tiles of 64 queries against all keys up to the end of the tile, with a softmax
+// over whole rows; queries are scaled by float32(1/sqrt(head width)) after their
+// rotation. The backward pass computes the probabilities again by the same
+// operations; within one key/value head the terms of dk and dv are added by
+// query head in increasing order and, within that, by tile from the last to the
+// first. The loss takes the vocabulary in chunks of 4096, computes each chunk's
+// logits again in the backward pass, and adds the chunks' terms of the
+// gradient in increasing order.
+package model
