@@ -1,7 +1,5 @@
 package kernel
 
-func fastest() variant { return portable }
-
 func rowMax(l *[lanes]float32, x []float32)                { rowMaxPortable(l, x) }
 func expSum(l *[lanes]float32, x []float32, shift float32) { expSumPortable(l, x, shift) }
 func sumExp(l *[lanes]float32, x []float32, shift float32) { sumExpPortable(l, x, shift) }

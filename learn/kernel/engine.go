@@ -99,13 +99,18 @@ type items struct {
 // a one-thread engine of the calling thread, and f must use no other. Calls may
 // run in any order and at once, so they must not write the same elements.
 func (e *Engine) For(n int, f func(sub *Engine, i int)) {
-	for len(e.subs) < e.threads {
-		e.subs = append(e.subs, New(1))
-	}
+	e.addSubs()
 	e.items.n, e.items.f = n, f
 	e.items.next.Store(0)
 	e.fork(min(e.threads, n), (*Engine).takeItems)
 	e.items.f = nil
+}
+
+// addSubs makes the one-thread engines.
+func (e *Engine) addSubs() {
+	for len(e.subs) < e.threads {
+		e.subs = append(e.subs, New(1))
+	}
 }
 
 // takeItems calls For's function for the next free item until none is left.

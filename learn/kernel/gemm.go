@@ -5,11 +5,8 @@ import "fmt"
 // blockK is the length of a k-block: part of the numerics, not a tuning knob.
 const blockK = 512
 
-// product holds the arguments of a running MatMul.
+// product is a matrix product c = a·b.
 type product struct{ c, a, b Mat }
-
-// scratch is an engine's memory for packed operands; it grows and is kept.
-type scratch struct{ a, b []float32 }
 
 // MatMul sets c = a·b. The operands may be transposed and strided views; c must
 // not be transposed and must not overlap them. Each element of c is one chain
@@ -23,24 +20,45 @@ func (e *Engine) MatMul(c, a, b Mat) {
 	c.check("c")
 	a.check("a")
 	b.check("b")
-	if c.Rows == 0 || c.Cols == 0 {
+	p := product{c, a, b}
+	threads := min(e.threads, c.Rows*c.Cols*a.Cols/minProduct)
+	if threads <= 1 {
+		p.compute(&e.pack)
 		return
 	}
-	e.mul = product{c, a, b}
-	threads := min(e.threads, c.Rows, max(1, c.Rows*c.Cols*a.Cols>>16))
+	e.mul = p
+	e.addSubs()
 	e.fork(threads, func(e *Engine, index, count int) {
-		from, to := share(e.mul.c.Rows, 1, index, count)
-		e.mul.portable(from, to)
+		e.mul.share(index, count).compute(&e.subs[index].pack)
 	})
 	e.mul = product{}
 }
 
-// portable computes rows [from, to) of the product in plain Go.
-func (p *product) portable(from, to int) {
+// minProduct is the number of multiply-adds that is worth a thread.
+const minProduct = 1 << 18
+
+// share returns the index-th of count parts of the product: some columns, or
+// some rows if there are few columns. Each part packs its own operands.
+func (p product) share(index, count int) product {
+	const cols, rows = 32, 12 // the largest tile
+	if p.c.Cols >= 4*cols*count || p.c.Cols > p.c.Rows {
+		from, to := share(p.c.Cols, cols, index, count)
+		p.b = p.b.part(0, from, p.b.Rows, to-from)
+		p.c = p.c.part(0, from, p.c.Rows, to-from)
+		return p
+	}
+	from, to := share(p.c.Rows, rows, index, count)
+	p.a = p.a.part(from, 0, to-from, p.a.Cols)
+	p.c = p.c.part(from, 0, to-from, p.c.Cols)
+	return p
+}
+
+// portable computes the product in plain Go: the definition.
+func (p product) portable() {
 	aRow, aCol := p.a.steps()
 	bRow, bCol := p.b.steps()
 	var sum [64]float32
-	for i := from; i < to; i++ {
+	for i := range p.c.Rows {
 		for j0 := 0; j0 < p.c.Cols; j0 += len(sum) {
 			n := min(len(sum), p.c.Cols-j0)
 			out := p.c.Data[i*p.c.Stride+j0:][:n]

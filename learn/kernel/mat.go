@@ -33,6 +33,21 @@ func (m Mat) steps() (row, col int) {
 	return m.Stride, 1
 }
 
+// at returns the index in Data of element (i, j).
+func (m Mat) at(i, j int) int {
+	row, col := m.steps()
+	return i*row + j*col
+}
+
+// part returns the view of rows [i, i+rows) and columns [j, j+cols).
+func (m Mat) part(i, j, rows, cols int) Mat {
+	if rows > 0 && cols > 0 {
+		m.Data = m.Data[m.at(i, j):]
+	}
+	m.Rows, m.Cols = rows, cols
+	return m
+}
+
 // check panics unless every element of the view lies in its slice. Assembly
 // reads through these views, so this is the one guard against stray accesses.
 func (m Mat) check(name string) {

@@ -1,0 +1,172 @@
+package kernel
+
+import "unsafe"
+
+//go:generate go -C ../../tools run ./kernelgen -set gemm -out ../learn/kernel/gemm_amd64.s -stubs ../learn/kernel/gemm_stub_amd64.go -pkg kernel
+
+// The blocked product. For each k-block and each block of columns, B is packed
+// into panels as wide as a tile; then strip after strip of A's rows meets every
+// panel in the micro-kernel. Blocking by rows and columns changes no result.
+
+// scratch is an engine's memory for packed operands; it grows and is kept.
+type scratch struct {
+	a, b []float32
+	edge [6 * 16]float32 // an AVX2 tile that reaches over the right edge
+}
+
+const (
+	blockN = 512 // columns of B packed at once: a megabyte, about the L2 cache
+	// directRows is the number of rows of A below which packing B does not pay.
+	directRows = 48
+	floatBytes = 4
+)
+
+// operand is a block of A or B as the micro-kernel reads it: element (i, j) is
+// at data + i*row + j*col, in bytes.
+type operand struct {
+	data     *float32
+	row, col uintptr
+}
+
+// direct reads a block in place.
+func direct(m Mat) operand {
+	row, col := m.steps()
+	return operand{unsafe.SliceData(m.Data), uintptr(row) * floatBytes, uintptr(col) * floatBytes}
+}
+
+// skip returns the operand from element (i, j) on.
+func (o operand) skip(i, j int) operand {
+	o.data = (*float32)(unsafe.Add(unsafe.Pointer(o.data), uintptr(i)*o.row+uintptr(j)*o.col))
+	return o
+}
+
+// compute runs the product with the active variant on this goroutine.
+func (p product) compute(s *scratch) {
+	switch {
+	case active == portable:
+		p.portable()
+	case p.a.Cols == 0:
+		for i := range p.c.Rows {
+			clear(p.c.Data[i*p.c.Stride:][:p.c.Cols])
+		}
+	case active == avx512:
+		p.blocked(s, 12, 32)
+	default:
+		p.blocked(s, 6, 16)
+	}
+}
+
+// blocked computes the product in tiles of rows x cols.
+func (p product) blocked(s *scratch, rows, cols int) {
+	for k := 0; k < p.a.Cols; k += blockK {
+		depth := min(blockK, p.a.Cols-k)
+		for j := 0; j < p.c.Cols; j += blockN {
+			width := min(blockN, p.c.Cols-j)
+			b := p.b.part(k, j, depth, width)
+			packed := b.Trans || p.c.Rows >= directRows || active == avx2
+			if packed {
+				s.packB(b, cols)
+			}
+			for i := 0; i < p.c.Rows; i += rows {
+				height := min(rows, p.c.Rows-i)
+				left := p.a.part(i, k, height, depth)
+				strip := direct(left)
+				if left.Trans && width > 3*cols {
+					strip = s.packA(left, rows)
+				}
+				c := p.c.part(i, j, height, width)
+				for n := 0; n < width; n += cols {
+					right := operand{row: uintptr(cols) * floatBytes}
+					if packed {
+						right.data = &s.b[n*depth]
+					} else {
+						right = direct(b).skip(0, n)
+					}
+					s.tiles(c.part(0, n, height, min(cols, width-n)), strip, right, depth, k > 0)
+				}
+			}
+		}
+	}
+}
+
+// packA packs up to rows rows of a transposed A, column after column. Rows that
+// are not transposed are read in place: each is contiguous.
+func (s *scratch) packA(a Mat, rows int) operand {
+	need := rows * a.Cols
+	s.a = grow(s.a, need)
+	if a.Rows == 12 {
+		for k := range a.Cols {
+			*(*[12]float32)(s.a[k*12:]) = *(*[12]float32)(a.Data[k*a.Stride:])
+		}
+	} else {
+		for k := range a.Cols {
+			copy(s.a[k*rows:][:rows], a.Data[k*a.Stride:][:a.Rows])
+		}
+	}
+	return operand{&s.a[0], floatBytes, uintptr(rows) * floatBytes}
+}
+
+// packB packs b into panels of cols columns, row after row, padded with zeros.
+func (s *scratch) packB(b Mat, cols int) {
+	panels := (b.Cols + cols - 1) / cols
+	s.b = grow(s.b, panels*cols*b.Rows)
+	for n := 0; n < b.Cols; n += cols {
+		panel := s.b[n*b.Rows:][:cols*b.Rows]
+		part := b.part(0, n, b.Rows, min(cols, b.Cols-n))
+		switch {
+		case part.Cols < cols:
+			packEdge(panel, part, cols)
+		case b.Trans:
+			packTransposed(panel, part, cols)
+		default:
+			for k := range b.Rows {
+				copy(panel[k*cols:][:cols], part.Data[k*part.Stride:][:cols])
+			}
+		}
+	}
+}
+
+// packEdge packs a panel of fewer than cols columns.
+func packEdge(panel []float32, b Mat, cols int) {
+	row, col := b.steps()
+	for k := range b.Rows {
+		out := panel[k*cols:][:cols]
+		for j := range b.Cols {
+			out[j] = b.Data[k*row+j*col]
+		}
+		clear(out[b.Cols:])
+	}
+}
+
+// packTransposed packs a full panel whose columns are stored rows.
+func packTransposed(panel []float32, b Mat, cols int) {
+	square := 16
+	if active == avx2 {
+		square = 8
+	}
+	whole := b.Rows / square * square
+	for j := 0; j < cols && whole > 0; j += square {
+		to, from := &panel[j], &b.Data[j*b.Stride]
+		if active == avx2 {
+			transposeAVX2(to, uintptr(cols)*floatBytes, from, uintptr(b.Stride)*floatBytes, whole/square)
+		} else {
+			transposeAVX512(to, uintptr(cols)*floatBytes, from, uintptr(b.Stride)*floatBytes, whole/square)
+		}
+	}
+	for k := whole; k < b.Rows; k++ {
+		for j := range cols {
+			panel[k*cols+j] = b.Data[j*b.Stride+k]
+		}
+	}
+}
+
+// grow returns buffer, or a larger one, that starts on a cache line.
+func grow(buffer []float32, n int) []float32 {
+	if n <= len(buffer) {
+		return buffer
+	}
+	const line = 64 / floatBytes
+	buffer = make([]float32, n+line)
+	skip := (64 - uintptr(unsafe.Pointer(&buffer[0]))%64) % 64 / floatBytes
+	return buffer[skip:][:n]
+}

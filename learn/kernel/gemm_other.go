@@ -1,0 +1,10 @@
+//go:build !amd64
+
+package kernel
+
+// scratch would hold packed operands.
+type scratch struct{}
+
+func (p product) compute(*scratch) { p.portable() }
+
+func fmaLoop(rounds int) float64 { return portableFMALoop(rounds) }
