@@ -63,9 +63,13 @@ func (p *pipeline) wireInto(stage int) []float32 {
 }
 
 // loss is one forward pass.
-func (p *pipeline) loss(w [][]float32, tokens []int32) float64 {
+func (p *pipeline) loss(w [][]float32, tokens []int32) float64 { return p.lossFrom(0, w, tokens) }
+
+// lossFrom is a forward pass from a stage on; the wire into it is given.
+func (p *pipeline) lossFrom(stage int, w [][]float32, tokens []int32) float64 {
 	last := len(p.stages) - 1
-	for i, s := range p.stages[:last] {
+	for i := stage; i < last; i++ {
+		s := p.stages[i]
 		s.Forward(w[i], tokens, p.wireInto(i), p.wires[i], p.tapes[i])
 		p.code(p.wires[i])
 	}
