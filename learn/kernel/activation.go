@@ -31,7 +31,11 @@ func (e *Engine) SiLU(y, x []float32) {
 	e.rows(rowArgs{run: siluPart, n: len(x), grain: lanes, y: y[:len(x)], x: x}, 1)
 }
 
-func siluPart(a *rowArgs, from, to int) { siluPortable(a.y[from:to], a.x[from:to]) }
+func siluPart(a *rowArgs, from, to int) {
+	mid := from + whole(to-from)
+	silu(a.y[from:mid], a.x[from:mid])
+	siluPortable(a.y[mid:to], a.x[mid:to])
+}
 
 // SiLUBackward sets dx = dy * silu'(x).
 func (e *Engine) SiLUBackward(dx, dy, x []float32) {

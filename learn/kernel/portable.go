@@ -2,6 +2,8 @@ package kernel
 
 import "math"
 
+//go:generate go -C ../../tools run ./kernelgen -set rows -out ../learn/kernel/rows_amd64.s -stubs ../learn/kernel/rows_stub_amd64.go -pkg kernel -dispatch ../learn/kernel/rows
+
 // The portable twins of the assembly: the definition of each element-wise
 // kernel. No multiplication and addition may be fused, so every product is
 // converted to float32 (or float64) before it is added.
@@ -88,13 +90,13 @@ func dot64Portable(l *[lanes]float64, x, y []float32) {
 	}
 }
 
-func allFinitePortable(x []float32) bool {
-	for _, v := range x {
-		if math.Float32bits(v)&0x7f800000 == 0x7f800000 {
-			return false
-		}
+// notFinitePortable sets bits of the lanes where x is NaN or infinite: x-x is +0
+// for every other number.
+func notFinitePortable(l *[lanes]float32, x []float32) {
+	for i, v := range x {
+		bits := math.Float32bits(l[i%lanes]) | math.Float32bits(v-v)
+		l[i%lanes] = math.Float32frombits(bits)
 	}
-	return true
 }
 
 // normPortable sets y = (x*inv)*w.
@@ -167,13 +169,14 @@ func rotatePortable(a, b, cos, sin []float32) {
 	}
 }
 
-func adamWPortable(w, g, m, v []float32, c *AdamWCoef) {
+func adamWPortable(w, g, m, v []float32, c *[10]float32) {
+	grad, beta1, rest1, beta2, rest2 := c[0], c[1], c[2], c[3], c[4]
+	correct1, correct2, keep, lr, eps := c[5], c[6], c[7], c[8], c[9]
 	for i, d := range g {
-		d *= c.Grad
-		mi := float32(c.Beta1*m[i]) + float32(c.Rest1*d)
-		vi := float32(c.Beta2*v[i]) + float32(float32(c.Rest2*d)*d)
-		m[i], v[i] = mi, vi
-		root := float32(math.Sqrt(float64(vi * c.Correct2)))
-		w[i] = float32(w[i]*c.Keep) - float32(c.LR*(float32(mi*c.Correct1)/(root+c.Eps)))
+		d = float32(d * grad)
+		m[i] = float32(beta1*m[i]) + float32(rest1*d)
+		v[i] = float32(beta2*v[i]) + float32(float32(rest2*d)*d)
+		root := float32(math.Sqrt(float64(float32(v[i] * correct2))))
+		w[i] = float32(w[i]*keep) - float32(lr*(float32(m[i]*correct1)/(root+eps)))
 	}
 }

@@ -55,7 +55,10 @@ func SumSquares(x []float32) float64 { return Dot(x, x) }
 // AllFinite reports whether x holds neither NaN nor infinity.
 func AllFinite(x []float32) bool {
 	n := whole(len(x))
-	return allFinite(x[:n]) && allFinitePortable(x[n:])
+	var l [lanes]float32
+	notFinite(&l, x[:n])
+	notFinitePortable(&l, x[n:])
+	return l == [lanes]float32{} // NaN is not equal to 0
 }
 
 // AdamWCoef holds the numbers of one AdamW step, each rounded once to float32.
@@ -75,8 +78,9 @@ type AdamWCoef struct {
 func AdamW(w, g, m, v []float32, c AdamWCoef) {
 	w, m, v = w[:len(g)], m[:len(g)], v[:len(g)]
 	n := whole(len(g))
-	adamW(w[:n], g[:n], m[:n], v[:n], &c)
-	adamWPortable(w[n:], g[n:], m[n:], v[n:], &c)
+	k := [10]float32{c.Grad, c.Beta1, c.Rest1, c.Beta2, c.Rest2, c.Correct1, c.Correct2, c.Keep, c.LR, c.Eps}
+	adamW(w[:n], g[:n], m[:n], v[:n], &k)
+	adamWPortable(w[n:], g[n:], m[n:], v[n:], &k)
 }
 
 // dot32 returns the float32 sum of x*y on 16 lanes.

@@ -1,7 +1,7 @@
 // Command kernelgen writes the assembly of learn/kernel with avo. Each kernel is
 // described once and generated for AVX-512 and AVX2: tile.go and transpose.go
-// are the parts of the matrix product, exp.go, rows.go and optimizer.go the
-// element-wise work. docs/numerics.md defines what they compute.
+// are the parts of the matrix product; kernels.go lists the element-wise work in
+// terms of rows.go and exp.go, dispatch.go chooses among variants. docs/numerics.md defines what they compute.
 package main
 
 import (
@@ -33,12 +33,16 @@ func (s isa) vec() reg.VecVirtual {
 
 func main() {
 	set := flag.String("set", "", "kernels to generate: gemm or rows")
+	prefix := flag.String("dispatch", "", "start of the names of the Go files that choose a variant")
 	flag.Parse()
 	switch *set {
 	case "gemm":
 		gemm()
 	case "rows":
 		rows()
+		if err := dispatch(*prefix); err != nil {
+			log.Fatal("kernelgen: ", err)
+		}
 	default:
 		log.Fatal("kernelgen: -set must be gemm or rows")
 	}

@@ -1,0 +1,118 @@
+package kernel
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// rowCase is a call of every element-wise function on one set of inputs. The
+// number of elements is rows*d; each slice of in has that many.
+type rowCase struct {
+	rows, d int
+	in      [6][]float32
+	targets []int32
+}
+
+// drawRows draws a case.
+func drawRows(t *rapid.T) rowCase {
+	rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+	kind := rapid.IntRange(0, 3).Draw(t, "kind")
+	c := rowCase{
+		rows: rapid.IntRange(1, 20).Draw(t, "rows"),
+		d:    2 * rapid.OneOf(rapid.IntRange(1, 70), rapid.Just(2048)).Draw(t, "d/2"),
+	}
+	for i := range c.in {
+		c.in[i] = make([]float32, c.rows*c.d)
+		fill(rng, c.in[i], kind)
+	}
+	for range c.rows {
+		c.targets = append(c.targets, int32(rng.IntN(c.d)))
+	}
+	return c
+}
+
+// run calls every element-wise function, each on fresh copies, and returns all
+// outputs by name.
+func (c rowCase) run(e *Engine) map[string][]float32 {
+	out := map[string][]float32{}
+	use := func(name string, i int) []float32 {
+		out[name] = append([]float32(nil), c.in[i]...)
+		return out[name]
+	}
+	x, y, w, rows, d := c.in[0], c.in[1], c.in[2][:c.d], c.rows, c.d
+	Add(use("add", 0), y)
+	Sub(use("sub", 0), y)
+	Mul(use("mul", 0), y)
+	Axpy(use("axpy", 0), y, 0.3)
+	Scale(use("scale", 0), 0.7)
+	AdamW(use("adam w", 0), y, use("adam m", 2), use("adam v", 3),
+		AdamWCoef{0.9, 0.9, 0.1, 0.95, 0.05, 10, 20, 0.999, 0.001, 1e-8})
+	finite := float32(0)
+	if AllFinite(x) {
+		finite = 1
+	}
+	out["scalars"] = []float32{float32(Dot(x, y)), float32(SumSquares(x)), finite}
+
+	inv := make([]float32, rows)
+	e.RMSNorm(use("norm", 1), x, w, inv, rows, d)
+	out["inv"] = inv
+	e.RMSNormBackward(use("norm dx", 1), use("norm dw", 3)[:d], y, x, w, inv, rows, d)
+	e.SiLU(use("silu", 0), x)
+	e.SiLUBackward(use("silu dx", 0), y, x)
+	e.ReLU(use("relu", 0), x)
+	e.ReLUBackward(use("relu dx", 0), y, x)
+	e.SiLUMul(use("silumul", 0), x, y)
+	e.SiLUMulBackward(use("silumul dg", 0), use("silumul dup", 0), c.in[2], x, y)
+	rope := NewRope(4, d, 10000)
+	e.Rotate(use("rotate", 0), rows, 4, 1, rope, false)
+	e.Rotate(use("rotate back", 0), rows, 4, 1, rope, true)
+
+	lse := make([]float32, rows)
+	p := use("softmax", 0)
+	e.Softmax(p, rows, d, d, d/2, lse)
+	out["lse"] = lse
+	e.SoftmaxBackward(use("softmax dx", 1), p, rows, d, d, d/2, 0.125)
+
+	loss := NewLossRows(rows)
+	loss.Start()
+	half := d / 2
+	g := use("loss dx", 0)
+	for first := 0; first < d; first += half {
+		e.CrossEntropyChunk(loss, x[first:], rows, half, d, first, c.targets)
+	}
+	for first := 0; first < d; first += half {
+		e.CrossEntropyGrad(loss, g[first:], rows, half, d, first, c.targets, 0.25)
+	}
+	out["loss"] = append([]float32{float32(loss.Loss(rows))}, append(loss.Max, loss.Sum...)...)
+	return out
+}
+
+func TestElementWiseHasTheSameBitsInEveryVariantAndThreadCount(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := drawRows(t)
+		var want map[string][]float32
+		was := Variant()
+		if err := Use("portable"); err != nil {
+			t.Fatal(err)
+		}
+		want = c.run(New(1))
+		if err := Use(was); err != nil {
+			t.Fatal(err)
+		}
+		eachVariant(t, func(variant string) {
+			for _, threads := range []int{1, 2, 3, 7} {
+				e := New(threads)
+				got := c.run(e)
+				e.Close()
+				for name := range want {
+					if err := sameBits(want[name], got[name]); err != nil {
+						t.Fatal(fmt.Errorf("%s, %d threads, %s: %w", variant, threads, name, err))
+					}
+				}
+			}
+		})
+	})
+}
