@@ -1,8 +1,6 @@
 package model_test
 
 import (
-	"testing"
-
 	"github.com/iota-train/iota/learn/kernel"
 	"github.com/iota-train/iota/learn/model"
 	"github.com/iota-train/iota/learn/tensor"
@@ -19,7 +17,7 @@ type pipeline struct {
 	coded     []byte
 }
 
-func newPipeline(t testing.TB, c model.Config, e *kernel.Engine) *pipeline {
+func newPipeline(t interface{ Fatal(...any) }, c model.Config, e *kernel.Engine) *pipeline {
 	p := &pipeline{config: c}
 	for i := range c.Stages() {
 		s, err := model.NewStage(c, i, e)
