@@ -1,0 +1,121 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// Memory is a store of bounded capacity in this process. All methods may be called by many goroutines.
+type Memory struct {
+	capacity uint64
+
+	mu    sync.RWMutex
+	blobs map[Hash][]byte
+	used  uint64
+}
+
+// NewMemory returns an empty store that holds at most capacity bytes of blobs.
+func NewMemory(capacity uint64) *Memory {
+	return &Memory{capacity: capacity, blobs: make(map[Hash][]byte)}
+}
+
+// Put stores a copy of b. A blob that is already there costs nothing; one that does not fit is refused with ErrFull.
+func (m *Memory) Put(ctx context.Context, b []byte) (Hash, error) {
+	if err := ctx.Err(); err != nil {
+		return Hash{}, err
+	}
+	h, size := Sum(b), uint64(len(b))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ok := m.blobs[h]; ok {
+		return h, nil
+	}
+	if size > m.capacity-m.used {
+		return Hash{}, fmt.Errorf("store blob %s of %d bytes: %d of %d bytes in use: %w",
+			h.Short(), size, m.used, m.capacity, ErrFull)
+	}
+	m.blobs[h] = bytes.Clone(b)
+	m.used += size
+	return h, nil
+}
+
+// PutDurable is Put: memory outlives nothing.
+func (m *Memory) PutDurable(ctx context.Context, b []byte) (Hash, error) { return m.Put(ctx, b) }
+
+// Get returns the blob. The slice is shared with the store and must not be modified; a reader that did modify it makes
+// the next Get answer ErrCorrupt.
+func (m *Memory) Get(ctx context.Context, h Hash, size uint64) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.RLock()
+	b, ok := m.blobs[h]
+	m.mu.RUnlock()
+	if !ok {
+		return nil, fmt.Errorf("blob %s: %w", h.Short(), ErrMissing)
+	}
+	if err := verify(h, size, b); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// Has reports whether a blob of that hash is stored.
+func (m *Memory) Has(ctx context.Context, h Hash) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	_, ok := m.blobs[h]
+	return ok, nil
+}
+
+// Delete forgets the blob. Deleting one that is not there succeeds.
+func (m *Memory) Delete(h Hash) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if b, ok := m.blobs[h]; ok {
+		m.used -= uint64(len(b))
+		delete(m.blobs, h)
+	}
+	return nil
+}
+
+// Usage returns the bytes of all blobs.
+func (m *Memory) Usage() uint64 {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.used
+}
+
+// Each calls fn with every blob's hash and size in bytes, in order of hash, and stops at its first error. fn may call
+// the store.
+func (m *Memory) Each(fn func(Hash, uint64) error) error {
+	m.mu.RLock()
+	all := make([]entry, 0, len(m.blobs))
+	for h, b := range m.blobs {
+		all = append(all, entry{h, uint64(len(b))})
+	}
+	m.mu.RUnlock()
+	return each(all, fn)
+}
+
+// entry is a stored blob's hash and size.
+type entry struct {
+	hash Hash
+	size uint64
+}
+
+func each(all []entry, fn func(Hash, uint64) error) error {
+	slices.SortFunc(all, func(a, b entry) int { return bytes.Compare(a.hash[:], b.hash[:]) })
+	for _, e := range all {
+		if err := fn(e.hash, e.size); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,277 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// both is what Memory and Dir have in common.
+type both interface {
+	Put(context.Context, []byte) (Hash, error)
+	PutDurable(context.Context, []byte) (Hash, error)
+	Get(context.Context, Hash, uint64) ([]byte, error)
+	Has(context.Context, Hash) (bool, error)
+	Delete(Hash) error
+	Usage() uint64
+	Each(func(Hash, uint64) error) error
+}
+
+func openDir(t testing.TB, path string) *Dir {
+	t.Helper()
+	d, err := OpenDir(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestStoreBehavesLikeAMap(t *testing.T) {
+	stores := map[string]func() both{
+		"memory": func() both { return NewMemory(1 << 20) },
+		"dir":    func() both { return openDir(t, t.TempDir()) },
+	}
+	for name, open := range stores {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) { checkStore(t, open()) })
+		})
+	}
+}
+
+func checkStore(t *rapid.T, s both) {
+	ctx := context.Background()
+	blobs := rapid.SliceOfN(rapid.SliceOfN(rapid.Byte(), 0, 40), 1, 5).Draw(t, "blobs")
+	model := map[Hash][]byte{}
+	pick := func(t *rapid.T) []byte { return rapid.SampledFrom(blobs).Draw(t, "blob") }
+	t.Repeat(map[string]func(*rapid.T){
+		"put": func(t *rapid.T) {
+			b := pick(t)
+			h, err := s.Put(ctx, b)
+			if err != nil || h != Sum(b) {
+				t.Fatalf("put: %v %v", h, err)
+			}
+			model[h] = b
+		},
+		"put durable": func(t *rapid.T) {
+			b := pick(t)
+			h, err := s.PutDurable(ctx, b)
+			if err != nil || h != Sum(b) {
+				t.Fatalf("put: %v %v", h, err)
+			}
+			model[h] = b
+		},
+		"get": func(t *rapid.T) {
+			b := pick(t)
+			got, err := s.Get(ctx, Sum(b), uint64(len(b)))
+			if want, ok := model[Sum(b)]; ok && (err != nil || !bytes.Equal(got, want)) {
+				t.Fatalf("get stored: %v", err)
+			} else if !ok && !errors.Is(err, ErrMissing) {
+				t.Fatalf("get missing: %v", err)
+			}
+		},
+		"get another size": func(t *rapid.T) {
+			b := pick(t)
+			if _, err := s.Get(ctx, Sum(b), uint64(len(b))+1); !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrMissing) {
+				t.Fatalf("get: %v", err)
+			}
+		},
+		"delete": func(t *rapid.T) {
+			h := Sum(pick(t))
+			if err := s.Delete(h); err != nil {
+				t.Fatal(err)
+			}
+			delete(model, h)
+		},
+		"": func(t *rapid.T) {
+			var used uint64
+			for _, b := range model {
+				used += uint64(len(b))
+			}
+			n := 0
+			s.Each(func(h Hash, size uint64) error {
+				if n++; uint64(len(model[h])) != size {
+					t.Fatalf("each: %v of %d bytes", h, size)
+				}
+				ok, err := s.Has(ctx, h)
+				if !ok || err != nil {
+					t.Fatalf("has: %v %v", ok, err)
+				}
+				return nil
+			})
+			if s.Usage() != used || n != len(model) {
+				t.Fatalf("%d blobs of %d bytes, want %d of %d", n, s.Usage(), len(model), used)
+			}
+		},
+	})
+}
+
+func TestMemoryRefusesWhatExceedsItsCapacity(t *testing.T) {
+	ctx, m := context.Background(), NewMemory(10)
+	h, err := m.Put(ctx, make([]byte, 8))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Put(ctx, make([]byte, 3)); !errors.Is(err, ErrFull) || m.Usage() != 8 {
+		t.Fatalf("%v, %d bytes in use", err, m.Usage())
+	}
+	m.Delete(h)
+	if _, err := m.Put(ctx, make([]byte, 10)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestGetNeverReturnsDamagedBytes(t *testing.T) {
+	ctx, path := context.Background(), t.TempDir()
+	d, blob := openDir(t, path), []byte("some forty bytes of a tensor that matters")
+	h, err := d.Put(ctx, blob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range blob {
+		bad := bytes.Clone(blob)
+		bad[i] ^= 1 << (i % 8)
+		for _, stored := range [][]byte{bad, blob[:i], append(bytes.Clone(blob), 0)} {
+			if err := os.WriteFile(d.path(h), stored, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := d.Get(ctx, h, uint64(len(blob))); !errors.Is(err, ErrCorrupt) {
+				t.Fatalf("byte %d: %v", i, err)
+			}
+		}
+	}
+	if _, err := d.Put(ctx, blob); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := d.Get(ctx, h, uint64(len(blob))); err != nil || !bytes.Equal(got, blob) {
+		t.Fatalf("a second put repairs: %v", err)
+	}
+}
+
+func TestReopenedFolderHoldsTheSameAndNoLeftovers(t *testing.T) {
+	ctx, path := context.Background(), t.TempDir()
+	d := openDir(t, path)
+	h, err := d.Put(ctx, []byte("kept"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := filepath.Join(path, tempFolder, "blob-123")
+	stranger := filepath.Join(path, "notes.txt")
+	for _, name := range []string{half, stranger, filepath.Join(path, h.String()[:2], "README")} {
+		if err := os.WriteFile(name, []byte("half a bl"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d = openDir(t, path)
+	if _, err := os.Stat(half); !os.IsNotExist(err) {
+		t.Fatalf("temporary file: %v", err)
+	}
+	if _, err := os.Stat(stranger); err != nil {
+		t.Fatalf("a stranger's file: %v", err)
+	}
+	if got, err := d.Get(ctx, h, 4); err != nil || string(got) != "kept" || d.Usage() != 4 {
+		t.Fatalf("%q %v, %d bytes in use", got, err, d.Usage())
+	}
+}
+
+// fullFile is a file on a disk with room for some bytes only.
+type fullFile struct {
+	*os.File
+	room int
+	sync error
+}
+
+func (f *fullFile) Write(b []byte) (int, error) {
+	n, _ := f.File.Write(b[:min(len(b), f.room)])
+	if n < len(b) {
+		return n, &os.PathError{Op: "write", Path: f.Name(), Err: syscall.ENOSPC}
+	}
+	return n, nil
+}
+
+func (f *fullFile) Sync() error { return f.sync }
+
+func TestFullDiskGivesOneErrorAndKeepsNoHalfBlob(t *testing.T) {
+	ctx, path := context.Background(), t.TempDir()
+	d := openDir(t, path)
+	kept, err := d.Put(ctx, []byte("kept"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := d.create
+	for _, c := range []struct {
+		room int
+		sync error
+	}{{0, nil}, {5, nil}, {100, syscall.ENOSPC}} {
+		d.create = func(dir string) (file, error) {
+			f, err := create(dir)
+			if err != nil {
+				return nil, err
+			}
+			return &fullFile{f.(*os.File), c.room, c.sync}, nil
+		}
+		_, err := d.PutDurable(ctx, []byte("ten bytes."))
+		if !errors.Is(err, ErrFull) || strings.Contains(err.Error(), "\n") {
+			t.Fatalf("put: %v", err)
+		}
+		if left, _ := os.ReadDir(filepath.Join(path, tempFolder)); len(left) != 0 {
+			t.Fatalf("left behind: %v", left)
+		}
+		if ok, _ := d.Has(ctx, Sum([]byte("ten bytes."))); ok || d.Usage() != 4 {
+			t.Fatalf("half a blob is stored, %d bytes in use", d.Usage())
+		}
+		if _, err := d.Get(ctx, kept, 4); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestConcurrentPutsOfOneBlobCountOnce(t *testing.T) {
+	ctx, d := context.Background(), openDir(t, t.TempDir())
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if _, err := d.Put(ctx, make([]byte, 1000)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if d.Usage() != 1000 {
+		t.Fatalf("%d bytes in use", d.Usage())
+	}
+}
+
+func TestEndedContextStopsEveryCall(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, s := range []both{NewMemory(10), openDir(t, t.TempDir())} {
+		_, put := s.Put(ctx, nil)
+		_, get := s.Get(ctx, Hash{}, 0)
+		_, has := s.Has(ctx, Hash{})
+		for _, err := range []error{put, get, has} {
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("%T: %v", s, err)
+			}
+		}
+	}
+}
+
+func TestParseHashReadsOnlyItsOwnForm(t *testing.T) {
+	h := Sum([]byte("x"))
+	if got, err := ParseHash(h.String()); err != nil || got != h {
+		t.Fatalf("%v %v", got, err)
+	}
+	for _, s := range []string{"", "ab", strings.ToUpper(h.String()), strings.Repeat("/", 64), h.String() + "00"} {
+		if _, err := ParseHash(s); err == nil {
+			t.Errorf("%q was accepted", s)
+		}
+	}
+}
