@@ -1186,6 +1186,7 @@ type Welcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Manifest      []byte                 `protobuf:"bytes,1,opt,name=manifest,proto3" json:"manifest,omitempty"` // encoded Manifest
 	Signature     []byte                 `protobuf:"bytes,2,opt,name=signature,proto3" json:"signature,omitempty"`
+	Log           []byte                 `protobuf:"bytes,3,opt,name=log,proto3" json:"log,omitempty"` // hash of the newest receipt had from this session; what follows it is to be sent again
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1230,6 +1231,13 @@ func (x *Welcome) GetManifest() []byte {
 func (x *Welcome) GetSignature() []byte {
 	if x != nil {
 		return x.Signature
+	}
+	return nil
+}
+
+func (x *Welcome) GetLog() []byte {
+	if x != nil {
+		return x.Log
 	}
 	return nil
 }
@@ -2548,10 +2556,11 @@ const file_protocol_message_message_proto_rawDesc = "" +
 	"\arefusal\x18\x04 \x01(\v2\x10.iota.v1.RefusalH\x00R\arefusal\x12)\n" +
 	"\x06cancel\x18\x05 \x01(\v2\x0f.iota.v1.CancelH\x00R\x06cancel\x12/\n" +
 	"\bfinished\x18\x06 \x01(\v2\x11.iota.v1.FinishedH\x00R\bfinishedB\x06\n" +
-	"\x04kind\"C\n" +
+	"\x04kind\"U\n" +
 	"\aWelcome\x12\x1a\n" +
 	"\bmanifest\x18\x01 \x01(\fR\bmanifest\x12\x1c\n" +
-	"\tsignature\x18\x02 \x01(\fR\tsignature\"\\\n" +
+	"\tsignature\x18\x02 \x01(\fR\tsignature\x12\x10\n" +
+	"\x03log\x18\x03 \x01(\fR\x03log\"\\\n" +
 	"\x03Ack\x12#\n" +
 	"\x04task\x18\x01 \x01(\v2\x0f.iota.v1.TaskIDR\x04task\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\rR\aattempt\x12\x16\n" +
