@@ -69,10 +69,9 @@ func (p product) blocked(s *scratch, rows, cols int) {
 			}
 			for i := 0; i < p.c.Rows; i += rows {
 				height := min(rows, p.c.Rows-i)
-				left := p.a.part(i, k, height, depth)
-				strip := direct(left)
-				if left.Trans && width > 3*cols {
-					strip = s.packA(left, rows)
+				a := direct(p.a.part(i, k, height, depth))
+				if p.a.Trans && width > 3*cols {
+					a = s.strip(p.a, i, k, depth, rows)
 				}
 				c := p.c.part(i, j, height, width)
 				for n := 0; n < width; n += cols {
@@ -82,28 +81,36 @@ func (p product) blocked(s *scratch, rows, cols int) {
 					} else {
 						right = direct(b).skip(0, n)
 					}
-					s.tiles(c.part(0, n, height, min(cols, width-n)), strip, right, depth, k > 0)
+					s.tiles(c.part(0, n, height, min(cols, width-n)), a, right, depth, k > 0)
 				}
 			}
 		}
 	}
 }
 
-// packA packs up to rows rows of a transposed A, column after column. Rows that
-// are not transposed are read in place: each is contiguous.
-func (s *scratch) packA(a Mat, rows int) operand {
-	need := rows * a.Cols
-	s.a = grow(s.a, need)
-	if a.Rows == 12 {
-		for k := range a.Cols {
-			*(*[12]float32)(s.a[k*12:]) = *(*[12]float32)(a.Data[k*a.Stride:])
-		}
-	} else {
-		for k := range a.Cols {
-			copy(s.a[k*rows:][:rows], a.Data[k*a.Stride:][:a.Rows])
+// strip returns rows [i, i+rows) of a transposed A, packed column after column.
+// It packs several strips at once, because they share cache lines. Rows that are
+// not transposed need no packing: each is contiguous.
+func (s *scratch) strip(a Mat, i, k, depth, rows int) operand {
+	const together = 4
+	size := rows * depth
+	nth := i / rows % together
+	if nth == 0 {
+		s.a = grow(s.a, together*size)
+		height := min(together*rows, a.Rows-i)
+		for k0 := range depth {
+			from := a.Data[(k+k0)*a.Stride+i:][:height]
+			for to := s.a[k0*rows:]; len(from) > 0; to = to[min(size, len(to)):] {
+				if len(from) >= 12 && rows == 12 {
+					*(*[12]float32)(to) = *(*[12]float32)(from)
+				} else {
+					copy(to[:rows], from)
+				}
+				from = from[min(rows, len(from)):]
+			}
 		}
 	}
-	return operand{&s.a[0], floatBytes, uintptr(rows) * floatBytes}
+	return operand{&s.a[nth*size], floatBytes, uintptr(rows) * floatBytes}
 }
 
 // packB packs b into panels of cols columns, row after row, padded with zeros.
