@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 )
 
@@ -31,6 +32,45 @@ func BenchmarkMatMul(b *testing.B) {
 					b.ReportMetric(rate/FMAPeak(1), "of-peak")
 				})
 			}
+		}
+	})
+}
+
+// BenchmarkRows reports nanoseconds per element of the element-wise kernels on
+// 1,024 rows of 512, one thread.
+func BenchmarkRows(b *testing.B) {
+	const rows, d = 1024, 512
+	var in [6][]float32
+	for i := range in {
+		in[i] = make([]float32, rows*d)
+		fill(rand.New(rand.NewPCG(1, uint64(i))), in[i], 0)
+	}
+	e, inv, l, targets := New(1), make([]float32, rows), NewLossRows(rows), make([]int32, rows)
+	rope := NewRope(256, 64, 10000)
+	calls := []struct {
+		name string
+		run  func()
+	}{
+		{"RMSNorm", func() { e.RMSNorm(in[1], in[0], in[2][:d], inv, rows, d) }},
+		{"RMSNormBackward", func() { e.RMSNormBackward(in[1], in[4][:d], in[3], in[0], in[2][:d], inv, rows, d) }},
+		{"SiLUMul", func() { e.SiLUMul(in[1], in[0], in[2]) }},
+		{"SiLUMulBackward", func() { e.SiLUMulBackward(in[1], in[3], in[4], in[0], in[2]) }},
+		{"Softmax", func() { copy(in[5], in[0]); e.Softmax(in[5], rows, d, d, d, nil) }},
+		{"CrossEntropyChunk", func() { l.Start(); e.CrossEntropyChunk(l, in[0], rows, d, d, 0, targets) }},
+		{"Rotate", func() { e.Rotate(in[1], rows, 256, d/64, rope, false) }},
+		{"AdamW", func() { AdamW(in[1], in[0], in[3], in[4], AdamWCoef{Keep: 1, Beta1: 1, Beta2: 1}) }},
+		{"Add", func() { Add(in[1], in[0]) }},
+		{"SumSquares", func() { SumSquares(in[0]) }},
+		{"AllFinite", func() { AllFinite(in[0]) }},
+	}
+	eachVariant(b, func(name string) {
+		for _, c := range calls {
+			b.Run(name+"/"+c.name, func(b *testing.B) {
+				for b.Loop() {
+					c.run()
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(rows*d), "ns/element")
+			})
 		}
 	})
 }

@@ -129,7 +129,7 @@ func (e *Engine) takeItems(index, _ int) {
 type rowArgs struct {
 	run                 func(a *rowArgs, from, to int)
 	n, grain            int
-	y, x, w, z, p, q, r []float32
+	y, x, w, z, p, q    []float32
 	ints                []int32
 	cols, stride, first int
 	heads               int

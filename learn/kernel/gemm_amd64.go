@@ -2,8 +2,6 @@ package kernel
 
 import "unsafe"
 
-//go:generate go -C ../../tools run ./kernelgen -set gemm -out ../learn/kernel/gemm_amd64.s -stubs ../learn/kernel/gemm_stub_amd64.go -pkg kernel
-
 // The blocked product. For each k-block and each block of columns, B is packed
 // into panels as wide as a tile; then strip after strip of A's rows meets every
 // panel in the micro-kernel. Blocking by rows and columns changes no result.

@@ -17,6 +17,8 @@ import (
 	"slices"
 )
 
+//go:generate go -C ../../tools run ./kernelgen
+
 // NumericsID names the definition in docs/numerics.md that this package computes.
 const NumericsID = "go-f32-1"
 

@@ -2,8 +2,6 @@ package kernel
 
 import "math"
 
-//go:generate go -C ../../tools run ./kernelgen -set rows -out ../learn/kernel/rows_amd64.s -stubs ../learn/kernel/rows_stub_amd64.go -pkg kernel -dispatch ../learn/kernel/rows
-
 // The portable twins of the assembly: the definition of each element-wise
 // kernel. No multiplication and addition may be fused, so every product is
 // converted to float32 (or float64) before it is added.

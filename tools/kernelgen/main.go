@@ -1,7 +1,8 @@
-// Command kernelgen writes the assembly of learn/kernel with avo. Each kernel is
-// described once and generated for AVX-512 and AVX2: tile.go and transpose.go
-// are the parts of the matrix product; kernels.go lists the element-wise work in
-// terms of rows.go and exp.go, dispatch.go chooses among variants. docs/numerics.md defines what they compute.
+// Command kernelgen writes the assembly of learn/kernel with avo; run it in the
+// tools folder. Each kernel is described once and generated for AVX-512 and
+// AVX2: tile.go and transpose.go are the parts of the matrix product; kernels.go
+// lists the element-wise work in terms of rows.go and exp.go; dispatch.go writes
+// the Go functions that choose a variant. docs/numerics.md defines the results.
 package main
 
 import (
@@ -32,30 +33,29 @@ func (s isa) vec() reg.VecVirtual {
 }
 
 func main() {
-	set := flag.String("set", "", "kernels to generate: gemm or rows")
-	prefix := flag.String("dispatch", "", "start of the names of the Go files that choose a variant")
-	flag.Parse()
-	switch *set {
-	case "gemm":
-		gemm()
-	case "rows":
-		rows()
-		if err := dispatch(*prefix); err != nil {
+	const folder = "../learn/kernel/"
+	if err := dispatch(folder + "rows"); err != nil {
+		log.Fatal("kernelgen: ", err)
+	}
+	products()
+	rows()
+	for name, value := range map[string]string{ // read by Generate
+		"out": folder + "kernels_amd64.s", "stubs": folder + "kernels_stub_amd64.go", "pkg": "kernel",
+	} {
+		if err := flag.Set(name, value); err != nil {
 			log.Fatal("kernelgen: ", err)
 		}
-	default:
-		log.Fatal("kernelgen: -set must be gemm or rows")
 	}
 	Generate()
 }
 
-// gemm generates the matrix product.
-func gemm() {
-	for _, r := range []int{12, 8, 4, 2, 1} {
-		tile(avx512, r)
+// products generates the parts of the matrix product.
+func products() {
+	for _, rows := range []int{12, 8, 4, 2, 1} {
+		tile(avx512, rows)
 	}
-	for _, r := range []int{6, 4, 2, 1} {
-		tile(avx2, r)
+	for _, rows := range []int{6, 4, 2, 1} {
+		tile(avx2, rows)
 	}
 	transpose(avx512)
 	transpose(avx2)

@@ -32,7 +32,7 @@ func tile(s isa, rows int) {
 			VXORPS(acc[r][j].AsY(), acc[r][j].AsY(), acc[r][j].AsY())
 		}
 	}
-	products(s, acc, masks)
+	terms(s, acc, masks)
 	writeBack(s, acc, masks)
 	VZEROUPPER()
 	RET()
@@ -52,9 +52,9 @@ func columnMasks(s isa) (masks [2]reg.OpmaskVirtual) {
 	return masks
 }
 
-// products runs the loop over k. Rows of A are reached from one pointer per
+// terms runs the loop over k. Rows of A are reached from one pointer per
 // three rows: base, base + aRow, base + 2 aRow.
-func products(s isa, acc [][2]reg.VecVirtual, masks [2]reg.OpmaskVirtual) {
+func terms(s isa, acc [][2]reg.VecVirtual, masks [2]reg.OpmaskVirtual) {
 	aRow, aCol := Load(Param("aRow"), GP64()), Load(Param("aCol"), GP64())
 	b, bRow := Load(Param("b"), GP64()), Load(Param("bRow"), GP64())
 	k := Load(Param("k"), GP64())
