@@ -1,0 +1,283 @@
+package orchestrator
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/iota-train/iota/protocol/message"
+)
+
+// startInstalling has everybody who holds the epoch's start weights take the outer step.
+func (o *Orchestrator) startInstalling() {
+	o.enter(Installing, time.Duration(o.rules.GetInstallDeadline()), "everyone takes the outer step")
+	for _, s := range o.Stages {
+		s.account()
+	}
+	for _, m := range o.Miners {
+		if m.active() {
+			o.order(m, message.TaskKind_INSTALL, time.Duration(o.rules.GetInstallDeadline()))
+		}
+	}
+}
+
+// account books the epoch's acknowledged micro-batches as merged or unmerged.
+func (s *stage) account() {
+	var merged uint64
+	for _, me := range s.Cohort {
+		if me.Shares != nil {
+			merged += me.B
+		}
+	}
+	s.Merged += merged
+	s.Unmerged += s.EpochAcked - merged
+	s.EpochAcked = 0
+}
+
+// loaded notes that a joiner holds its stage. One that comes during an install takes the outer step with the others.
+func (o *Orchestrator) loaded(m *miner, r *message.Receipt) {
+	s := o.Stages[m.Stage]
+	if len(r.GetOutputs()) != 1 || (s.Checkpoint != nil && !s.Checkpoint.same(newRef(r.GetOutputs()[0]))) {
+		o.alert("miner %d loaded stage %d and got other weights than the checkpoint's", m.Number+1, m.Stage)
+		o.refuse(m, r, "these are not the checkpoint's weights")
+		return
+	}
+	m.Installed, m.LastDone = true, o.Now
+	if o.Phase == Installing {
+		o.order(m, message.TaskKind_INSTALL, time.Duration(o.rules.GetInstallDeadline()))
+	}
+}
+
+// loadFailed falls back when a checkpoint cannot be had: nothing is retried for ever.
+func (o *Orchestrator) loadFailed(m *miner, r *message.Receipt) {
+	if m.Faults++; m.Faults >= maxFaults {
+		o.bar(m, "it cannot load the checkpoint of stage "+r.GetTask().Key().String()+": "+r.GetNote())
+	}
+}
+
+// installed keeps the hash of a miner's new weights.
+func (o *Orchestrator) installed(m *miner, r *message.Receipt) {
+	if len(r.GetOutputs()) != 1 {
+		m.Installed = false
+		return
+	}
+	s := o.Stages[m.Stage]
+	s.Installs = append(s.Installs, install{m.Number, newRef(r.GetOutputs()[0])})
+}
+
+// leaveInstalling brings every stage to one verified checkpoint, then begins the next epoch.
+func (o *Orchestrator) leaveInstalling() bool {
+	open := 0
+	for _, s := range o.Stages {
+		if !s.Settled && !o.settleInstall(s) {
+			open++
+		}
+	}
+	if open > 0 && o.Now < o.Until {
+		return false
+	}
+	for _, s := range o.Stages {
+		if !s.Settled {
+			o.fallBack(s, "no checkpoint was stored in time")
+		}
+	}
+	o.nextEpoch()
+	return true
+}
+
+// settleInstall moves a stage on as far as it can: all reports in, one hash agreed on, its checkpoint stored.
+func (o *Orchestrator) settleInstall(s *stage) bool {
+	if s.Agreed == nil {
+		if s.Arbiter >= 0 || o.awaits(s, message.TaskKind_INSTALL) {
+			return false
+		}
+		if !o.agreeInstall(s) {
+			return s.Settled
+		}
+	}
+	if o.awaits(s, message.TaskKind_UPLOAD) {
+		return false
+	}
+	return o.callUploader(s)
+}
+
+// awaits reports whether a connected miner of the stage still has such an order.
+func (o *Orchestrator) awaits(s *stage, kind message.TaskKind) bool {
+	for _, m := range o.Miners {
+		if m.Stage == s.Index && m.Connected && m.Order != nil && m.Order.Kind == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// agreeInstall reports whether all replicas took the same step. Two different hashes, however many hold each, go to an
+// arbiter; without one the stage goes back to its checkpoint.
+func (o *Orchestrator) agreeInstall(s *stage) bool {
+	if len(s.Installs) == 0 {
+		o.fallBack(s, "nobody is left who took the outer step")
+		return false
+	}
+	first := s.Installs[0].Result
+	if !slices.ContainsFunc(s.Installs, func(i install) bool { return !i.Result.same(first) }) {
+		s.Agreed = &first
+		return true
+	}
+	s.Disagreements++
+	o.Counters.Disagreements++
+	var list []*miner
+	for _, m := range o.Miners {
+		if m.active() && m.Stage != s.Index {
+			list = append(list, m)
+		}
+	}
+	if len(list) == 0 {
+		o.fallBack(s, "its replicas differ after the outer step and nobody can arbitrate")
+		return false
+	}
+	m := list[o.dice.IntN(len(list))]
+	s.Attempts++
+	s.Arbiter, s.ArbiterAt = m.Number, s.Attempts
+	o.sendTask(m, o.outerTask(s))
+	return false
+}
+
+// outerTask has another stage's miner recompute the outer step from the checkpoint and the merged shards.
+func (o *Orchestrator) outerTask(s *stage) *message.Task {
+	t := &message.Task{
+		Id:      &message.TaskID{Kind: message.TaskKind_OUTER, Epoch: o.Epoch, Stage: uint32(s.Index)},
+		Attempt: s.ArbiterAt, Plan: o.plan(s), RateBits: math.Float32bits(o.nextRate()),
+	}
+	if s.Checkpoint != nil {
+		t.Inputs = append(t.Inputs, s.Checkpoint.blob())
+	}
+	t.Inputs = append(t.Inputs, s.mergedShards()...)
+	return t
+}
+
+// arbitrated takes in the arbiter's outer step.
+func (o *Orchestrator) arbitrated(m *miner, r *message.Receipt) {
+	stage := int(r.GetTask().GetStage())
+	if o.Phase != Installing || stage >= len(o.Stages) || o.Stages[stage].Arbiter != m.Number ||
+		r.GetAttempt() != o.Stages[stage].ArbiterAt || r.GetTask().GetEpoch() != o.Epoch {
+		o.Counters.RefusedLate++
+		o.refuse(m, r, "this arbitration came late: nothing is held against you")
+		return
+	}
+	s := o.Stages[stage]
+	s.Arbiter = -1
+	if r.GetFault() != message.Fault_FAULT_NONE || len(r.GetOutputs()) != 1 {
+		o.fallBack(s, "its replicas differ after the outer step and the arbiter failed")
+		return
+	}
+	truth := newRef(r.GetOutputs()[0])
+	s.Agreed = &truth
+	for _, i := range s.Installs {
+		if !i.Result.same(truth) {
+			o.alert("miner %d took a wrong outer step in stage %d", i.Miner+1, s.Index)
+		}
+	}
+}
+
+// callUploader has one of those who hold the agreed weights store them, at random, another one if that fails.
+func (o *Orchestrator) callUploader(s *stage) bool {
+	var list []*miner
+	for _, i := range s.Installs {
+		m := o.Miners[i.Miner]
+		if i.Result.same(*s.Agreed) && m.active() && m.Stage == s.Index && !slices.Contains(s.UploadTried, m.Number) {
+			list = append(list, m)
+		}
+	}
+	if len(list) == 0 {
+		o.fallBack(s, "nobody could store its new checkpoint")
+		return true
+	}
+	m := list[o.dice.IntN(len(list))]
+	s.UploadTried = append(s.UploadTried, m.Number)
+	o.order(m, message.TaskKind_UPLOAD, time.Duration(o.rules.GetInstallDeadline()))
+	return false
+}
+
+// uploaded publishes a checkpoint: only now, when it is stored and its hash is the agreed one.
+func (o *Orchestrator) uploaded(m *miner, r *message.Receipt) {
+	s := o.Stages[m.Stage]
+	if o.Phase != Installing || s.Agreed == nil || len(r.GetOutputs()) != 1 || !newRef(r.GetOutputs()[0]).same(*s.Agreed) {
+		o.alert("miner %d stored a checkpoint of stage %d that is not the agreed one", m.Number+1, m.Stage)
+		return
+	}
+	s.Checkpoint, s.CheckpointOf, s.Settled = s.Agreed, o.Epoch+1, true
+	for _, other := range o.Miners {
+		if other.Stage == s.Index && !s.holds(other.Number) {
+			other.Installed = false
+		}
+	}
+}
+
+// holds reports whether a miner reported the agreed weights.
+func (s *stage) holds(number int) bool {
+	return slices.ContainsFunc(s.Installs, func(i install) bool { return i.Miner == number && i.Result.same(*s.Agreed) })
+}
+
+// fallBack lets a stage keep its last verified checkpoint: its miners load that one again.
+func (o *Orchestrator) fallBack(s *stage, why string) {
+	if s.Checkpoint != nil || s.Agreed != nil || len(s.Installs) > 0 {
+		o.alert("stage %d keeps its checkpoint of epoch %d: %s", s.Index, s.CheckpointOf, why)
+	}
+	s.Settled = true
+	for _, m := range o.Miners {
+		if m.Stage == s.Index {
+			m.Installed = false
+		}
+	}
+}
+
+// nextEpoch closes the books of the epoch and begins the next.
+func (o *Orchestrator) nextEpoch() {
+	rate := o.nextRate()
+	o.reportEpoch()
+	o.Epoch++
+	o.RateBits = math.Float32bits(rate)
+	o.EpochStart = o.Now
+	o.LossSum, o.LossCount = 0, 0
+	for _, m := range o.Miners {
+		m.Acks, m.Stepped, m.Spread = nil, 0, 0
+		if m.Order != nil {
+			m.Installed = m.Installed && m.Order.Kind == message.TaskKind_UPLOAD
+			m.Order = nil
+		}
+	}
+	for _, s := range o.Stages {
+		s.Cohort, s.Shards, s.Installs, s.Agreed, s.Arbiter = nil, nil, nil, nil, -1
+	}
+	o.releaseBlobs()
+	o.startEvaluation()
+	if o.emptyStage() >= 0 {
+		o.startWaiting("waiting for the miners to load the new checkpoint")
+		return
+	}
+	o.train(time.Duration(o.rules.GetEpochDeadline()))
+}
+
+// releaseBlobs gives up the blobs that no epoch of the kept window used, except checkpoints that are still pointed to.
+func (o *Orchestrator) releaseBlobs() {
+	live := map[string]bool{}
+	for _, s := range o.Stages {
+		if s.Checkpoint != nil {
+			live[string(s.Checkpoint.Hash)] = true
+		}
+	}
+	var list []*message.BlobRef
+	for name, b := range o.Blobs {
+		hash := hashOf(name)
+		if live[string(hash)] || b.Epoch+uint64(o.rules.GetKeepEpochs()) >= o.Epoch {
+			continue
+		}
+		list = append(list, &message.BlobRef{Hash: hash, Size: b.Size})
+		delete(o.Blobs, name)
+	}
+	if len(list) == 0 {
+		return
+	}
+	slices.SortFunc(list, func(a, b *message.BlobRef) int { return slices.Compare(a.GetHash(), b.GetHash()) })
+	o.out = append(o.out, &message.Outbound{Release: list})
+}

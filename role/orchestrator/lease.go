@@ -1,0 +1,58 @@
+package orchestrator
+
+import (
+	"slices"
+
+	"github.com/iota-train/iota/protocol/message"
+)
+
+// lowestFactor bounds how far expired leases lower a miner's weight in the draw: it always stays a candidate.
+const lowestFactor = 1.0 / 16
+
+// expireLeases gives work that took too long to somebody else. Being late costs a miner nothing but half its weight in
+// the draw, until its next timely result.
+func (o *Orchestrator) expireLeases() {
+	for _, f := range o.Flights {
+		if f.Lease == nil || o.Now < f.Lease.Until {
+			continue
+		}
+		m := o.Miners[f.Lease.Miner]
+		o.late(m)
+		o.cancel(m, o.flightTask(f))
+		o.release(f, f.Hop)
+		f.Lease, f.Avoid = nil, m.Number+1
+		o.Counters.Rerouted++
+	}
+	for _, m := range o.Miners {
+		if m.Order != nil && m.Order.Kind == message.TaskKind_LOAD && o.Now >= m.Order.Until {
+			o.late(m)
+			m.Order = nil
+		}
+	}
+}
+
+func (o *Orchestrator) late(m *miner) {
+	o.Counters.LeasesExpired++
+	m.Factor = max(lowestFactor, m.Factor/2)
+}
+
+func (o *Orchestrator) cancel(m *miner, t *message.Task) {
+	o.send(m, &message.Order{Kind: &message.Order_Cancel{Cancel: &message.Cancel{Task: t.GetId(), Attempt: t.GetAttempt()}}})
+}
+
+// cancelFlights stops whatever still travels. Micro-batches of training travel again in the next epoch with the same
+// number; a stage that summed one already only passes it on.
+func (o *Orchestrator) cancelFlights() {
+	var again []uint64
+	for _, f := range slices.Clone(o.Flights) {
+		if f.Lease != nil {
+			o.cancel(o.Miners[f.Lease.Miner], o.flightTask(f))
+		}
+		if !f.Held {
+			again = append(again, f.Batch)
+		}
+		o.land(f)
+	}
+	o.Again = append(again, o.Again...)
+	slices.Sort(o.Again)
+}

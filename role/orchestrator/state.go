@@ -1,0 +1,255 @@
+package orchestrator
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/iota-train/iota/protocol/message"
+)
+
+// Phase is what a run does now.
+type Phase string
+
+// The phases, in the order of an epoch. Waiting comes before the first epoch, whenever a stage has no miner, and at
+// the end.
+const (
+	Waiting    Phase = "Waiting"
+	Training   Phase = "Training"
+	Sharing    Phase = "Sharing"
+	Reducing   Phase = "Reducing"
+	Installing Phase = "Installing"
+)
+
+// state is everything that the core remembers. It is written to snapshots as JSON: field order and sorted map keys
+// make the encoding unique.
+type state struct {
+	Now           time.Duration
+	Phase         Phase
+	Since, Until  time.Duration // of the phase
+	Reason        string
+	Draining      bool // Training takes in no new micro-batches
+	Stopping      bool
+	Finished      bool
+	Epoch         uint64
+	EpochStart    time.Duration
+	EpochUntil    time.Duration     // deadline of the epoch's training
+	TrainingLeft  time.Duration     // of the epoch clock, while it stands still
+	Next          uint64            // the next micro-batch that never travelled
+	Again         []uint64          // micro-batches that travel again, oldest first
+	Acked         map[uint64][]bool // stages that already summed a micro-batch of Again or of a flight
+	EvaluateNext  uint32            // held-out micro-batches of this epoch that were sent off
+	EvaluateCount uint32            // of how many
+	Evaluated     []float64         // their losses; by micro-batch, zero while unknown
+	EvaluatedDone uint32
+	Miners        []*miner // by number: order of registration
+	Stages        []*stage
+	Flights       []*flight // oldest first
+	Counters      Counters
+	LossSum       float64
+	LossCount     uint64
+	Epochs        []EpochReport
+	Blobs         map[string]blob // every blob that a live epoch may still need
+	Alerts        []Alert
+	MergeStart    time.Duration
+	Last          bool   // the last epoch is installed: only held-out micro-batches travel
+	RateBits      uint32 // float32 bits of the inner learning rate of this epoch
+}
+
+// Counters are totals of the run.
+type Counters struct {
+	Tokens          uint64 // of micro-batches whose loss was acknowledged
+	LossFirst       float64
+	LossLast        float64 // mean of the last full epoch
+	LossEval        float64
+	EvalCount       uint32 // held-out micro-batches in LossEval
+	ActivationBytes uint64 // activations and gradients that crossed a boundary
+	DenseBytes      uint64 // what a dense float32 boundary would have sent
+	ShareBytes      uint64
+	MergeBytes      uint64
+	LeasesExpired   uint64
+	Rerouted        uint64
+	NonFinite       uint64
+	RefusedLate     uint64
+	Kicked          uint64
+	Disagreements   uint64
+	ShardsLost      uint64
+}
+
+// Alert is a line for the operator.
+type Alert struct {
+	At   time.Duration
+	Text string
+}
+
+// miner is what the core knows of one key.
+type miner struct {
+	Number      int // from 0
+	Key         []byte
+	Session     []byte
+	Connected   bool
+	SilentUntil time.Duration // after a restart: until when its work is kept
+	Barred      string        // why it may not come back
+	Stage       int           // -1 before the first assignment
+	Installed   bool          // holds the stage's current weights
+	Order       *order        // the one standing order outside flights and shards
+	Held        int           // slots in use
+	Factor      float64       // of its weight in the draw: halved by an expired lease
+	Service     float64       // seconds of work per micro-batch, moving average
+	Busy        float64       // seconds since the last finished backward
+	Hold        float64       // shortest recent time from forward to backward, seconds
+	LastDone    time.Duration
+	Log         []byte // hash of the newest receipt of this session
+	Acks        []ack  // of this epoch and session, in order
+	Stepped     int    // of which so many are reported as summed
+	Uploaded    uint64
+	Progress    time.Duration // when Uploaded last grew
+	Forwards    uint64
+	Backwards   uint64
+	Steps       uint64
+	Faults      int // non-finite results in a row
+	Agreed      uint64
+	Disagreed   uint64
+	Spread      float64
+	GradNorm    float64
+	UpdateNorm2 float64
+}
+
+type ack struct {
+	Batch   uint64
+	Attempt uint32
+	Kind    message.TaskKind
+}
+
+// order is a LOAD, SHARE, CLOSE, INSTALL or UPLOAD that a miner has not answered yet.
+type order struct {
+	Kind    message.TaskKind
+	Attempt uint32
+	Until   time.Duration
+}
+
+// stage is a slice of the model and its merge.
+type stage struct {
+	Index         int
+	Cost          float64 // of a micro-batch, relative to the other stages
+	Weights       uint64
+	Checkpoint    *ref // nil: the initial weights
+	CheckpointOf  uint64
+	Attempts      uint32 // orders sent, so that every attempt has its own number
+	EpochAcked    uint64 // micro-batches acknowledged in this epoch
+	Acknowledged  uint64 // in the whole run
+	Merged        uint64
+	Unmerged      uint64
+	Cohort        []*member
+	Shards        []*shard
+	Installs      []install
+	Agreed        *ref // the checkpoint that the install ended with
+	Arbiter       int  // of the outer step, -1 none
+	ArbiterAt     uint32
+	Settled       bool
+	UploadTried   []int
+	Disagreements uint64
+}
+
+// member is a miner of a frozen cohort. B is its number of acknowledged backwards.
+type member struct {
+	Miner  int
+	B      uint64
+	Shares []ref
+	Gone   bool
+}
+
+// shard is one slice of a merge.
+type shard struct {
+	From, To uint64
+	Owners   [2]int // members, equal where the cohort has one
+	Results  [2]*ref
+	Closed   [2]bool // no result will come any more
+	Attempt  [2]uint32
+	Arbiter  int // miner, -1 none
+	ArbitAt  uint32
+	Disputed bool
+	Final    *ref
+	Lost     bool
+	Done     bool
+}
+
+type install struct {
+	Miner  int
+	Result ref
+}
+
+// flight is a micro-batch on its way forward and back.
+type flight struct {
+	Batch     uint64
+	Held      bool // a held-out micro-batch: forward only
+	Back      bool
+	Hop       int   // the stage that works on it now, or next
+	Path      []int // who holds its slot in each stage, -1 nobody
+	Makers    []int // who made each stage's last output
+	Wires     []ref // output of each stage but the last
+	Gradients []ref // by each stage but the first: the gradient of its input
+	Attempt   uint32
+	Lease     *lease
+	Avoid     int             // number of the miner, plus 1, that just failed it; 0 none
+	Sent      []time.Duration // when the forward of each stage was ordered
+}
+
+type lease struct {
+	Miner int
+	Until time.Duration
+	Sent  time.Duration
+	Rerun bool
+}
+
+type ref struct {
+	Hash []byte
+	Size uint64
+}
+
+func newRef(r *message.BlobRef) ref { return ref{r.GetHash(), r.GetSize()} }
+
+func (r ref) blob() *message.BlobRef { return &message.BlobRef{Hash: r.Hash, Size: r.Size} }
+
+func (r ref) same(o ref) bool { return string(r.Hash) == string(o.Hash) && r.Size == o.Size }
+
+// blob remembers the last epoch that used a stored blob.
+type blob struct {
+	Size  uint64
+	Epoch uint64
+}
+
+// snapshot is what Snapshot writes.
+type snapshot struct {
+	Manifest []byte // hash
+	Rng      []byte
+	State    *state
+}
+
+// Snapshot encodes the whole state. Equal states have equal encodings.
+func (o *Orchestrator) Snapshot() ([]byte, error) {
+	rng, err := o.rng.MarshalBinary()
+	if err != nil {
+		return nil, fmt.Errorf("snapshot: %w", err)
+	}
+	return json.Marshal(snapshot{o.hash, rng, &o.state})
+}
+
+// Restore replaces the state by a snapshot of the same run.
+func (o *Orchestrator) Restore(b []byte) error {
+	var s snapshot
+	if err := json.Unmarshal(b, &s); err != nil {
+		return fmt.Errorf("restore snapshot: %w", err)
+	}
+	if string(s.Manifest) != string(o.hash) {
+		return fmt.Errorf("restore snapshot: it belongs to another run")
+	}
+	var rng rand.ChaCha8
+	if err := rng.UnmarshalBinary(s.Rng); err != nil {
+		return fmt.Errorf("restore snapshot: %w", err)
+	}
+	o.state = *s.State
+	o.rng, o.dice = &rng, rand.New(&rng)
+	return nil
+}

@@ -1,0 +1,159 @@
+package orchestrator
+
+import (
+	"time"
+
+	"github.com/iota-train/iota/protocol/message"
+)
+
+// View is a snapshot of a run for people: the display, the dashboard, reports and tests. It shares no memory with the
+// core. Bytes are bytes, losses nats per token.
+type View struct {
+	Run, Preset, Numerics string
+	Parameters            int
+	Now                   time.Duration
+	Phase                 Phase
+	Since, Until          time.Duration
+	Reason                string
+	Draining, Finished    bool
+	Epoch                 uint64  // the running epoch, from 0; as many are installed
+	Progress              float64 // of the epoch's training: least share of B_min over the stages
+	InFlight              int
+	Rate                  float64 // inner learning rate of this epoch
+	Counters              Counters
+	Stages                []StageView
+	Miners                []MinerView
+	Epochs                []EpochReport
+	Alerts                []Alert
+}
+
+// StageView is one stage. In every stage Merged plus Unmerged (and, within an epoch, those not yet decided) make
+// Acknowledged; all three count micro-batches.
+type StageView struct {
+	Index                          int
+	Active, Queue                  int // miners at work; micro-batches waiting for one
+	Acknowledged, Merged, Unmerged uint64
+	Checkpoint                     string // hash of the last verified checkpoint, "" for the initial weights
+	CheckpointEpoch                uint64
+	Disagreements                  uint64
+}
+
+// MinerView is one miner. Number counts from 1 in order of registration.
+type MinerView struct {
+	Number                     int
+	ID                         string
+	Key                        []byte
+	Stage                      int    // -1 before the first assignment
+	State                      string // absent, waiting, loading, training, sharing, reducing, installing, barred
+	Held, Slots                int
+	B                          uint64  // acknowledged backwards of this epoch
+	Speed                      float64 // micro-batches per second
+	Forwards, Backwards, Steps uint64
+	Agreement                  float64 // share of its merged shards on which its pair agreed, 1 if none
+}
+
+// EpochReport is a finished epoch.
+type EpochReport struct {
+	Epoch         uint64        `json:"epoch"`
+	Seconds       float64       `json:"seconds"`
+	MergeSeconds  float64       `json:"merge_seconds"`
+	Tokens        uint64        `json:"tokens"`
+	Loss          float64       `json:"loss"`
+	Cohort        int           `json:"cohort"`
+	BEff          uint64        `json:"b_eff"`
+	Shards        int           `json:"shards"`
+	ShardsLost    int           `json:"shards_lost"`
+	Disagreements int           `json:"disagreements"`
+	Stages        []StageReport `json:"stages"`
+}
+
+// StageReport holds an epoch's norms in one stage: means over the cohort of the gradient norm of the last inner step
+// and of the norm of the pseudo-gradients, and the spread of the replicas before the merge (root mean square distance
+// from their mean).
+type StageReport struct {
+	GradientNorm float64 `json:"gradient_norm"`
+	UpdateNorm   float64 `json:"update_norm"`
+	Spread       float64 `json:"spread"`
+}
+
+// View returns a snapshot.
+func (o *Orchestrator) View() View {
+	v := View{
+		Run: o.manifest.GetRun(), Preset: o.manifest.GetPreset(), Numerics: o.manifest.GetNumerics(),
+		Parameters: o.shape.Parameters(), Now: o.Now, Phase: o.Phase, Since: o.Since, Until: o.Until, Reason: o.Reason,
+		Draining: o.Draining, Finished: o.Finished, Epoch: o.Epoch, Progress: o.progress(), InFlight: len(o.Flights),
+		Rate: float64(o.rate()), Counters: o.Counters,
+		Epochs: append([]EpochReport(nil), o.Epochs...), Alerts: append([]Alert(nil), o.Alerts...),
+	}
+	for _, s := range o.Stages {
+		sv := StageView{
+			Index: s.Index, Active: len(o.active(s.Index)), Acknowledged: s.Acknowledged, Merged: s.Merged,
+			Unmerged: s.Unmerged, CheckpointEpoch: s.CheckpointOf, Disagreements: s.Disagreements,
+		}
+		if s.Checkpoint != nil {
+			sv.Checkpoint = message.Short(s.Checkpoint.Hash)
+		}
+		for _, f := range o.Flights {
+			if f.Hop == s.Index && f.Lease == nil {
+				sv.Queue++
+			}
+		}
+		v.Stages = append(v.Stages, sv)
+	}
+	for _, m := range o.Miners {
+		v.Miners = append(v.Miners, o.minerView(m))
+	}
+	return v
+}
+
+func (o *Orchestrator) minerView(m *miner) MinerView {
+	v := MinerView{
+		Number: m.Number + 1, ID: message.Short(m.Key), Key: append([]byte(nil), m.Key...), Stage: m.Stage, State: o.stateOf(m),
+		Held: m.Held, Slots: o.slots(m), B: uint64(len(m.Acks)), Speed: m.speed(), Forwards: m.Forwards,
+		Backwards: m.Backwards, Steps: m.Steps, Agreement: 1,
+	}
+	if n := m.Agreed + m.Disagreed; n > 0 {
+		v.Agreement = float64(m.Agreed) / float64(n)
+	}
+	return v
+}
+
+func (o *Orchestrator) stateOf(m *miner) string {
+	switch {
+	case m.Barred != "":
+		return "barred"
+	case !m.Connected:
+		return "absent"
+	case m.Order != nil:
+		switch m.Order.Kind {
+		case message.TaskKind_LOAD:
+			return "loading"
+		case message.TaskKind_SHARE, message.TaskKind_CLOSE:
+			return "sharing"
+		default:
+			return "installing"
+		}
+	case !m.Installed:
+		return "waiting"
+	case o.Phase == Reducing:
+		return "reducing"
+	}
+	return "training"
+}
+
+// progress is the least share, over the stages, of B_min that the miner furthest behind in the quorum has reached.
+func (o *Orchestrator) progress() float64 {
+	least := 1.0
+	for _, s := range o.Stages {
+		var sum, need float64
+		for _, m := range o.active(s.Index) {
+			sum += min(1, float64(len(m.Acks))/float64(o.threshold()))
+			need++
+		}
+		if need == 0 {
+			return 0
+		}
+		least = min(least, sum/need)
+	}
+	return least
+}
