@@ -107,6 +107,8 @@ func (s *shelf) Put(_ context.Context, b []byte) (int, error) {
 	return len(b), nil
 }
 
+func (s *shelf) PutDurable(ctx context.Context, b []byte) (int, error) { return s.Put(ctx, b) }
+
 func (s *shelf) Get(_ context.Context, h int, size uint64) ([]byte, error) {
 	if h != len(s.blob) || uint64(h) != size {
 		return nil, errNone
@@ -129,6 +131,8 @@ func TestShapedStoreChargesTheLink(t *testing.T) {
 		}
 		h, err := s.Put(ctx, make([]byte, 4<<20))
 		after("put", err, nil, 4050*time.Millisecond)
+		_, err = s.PutDurable(ctx, make([]byte, 4<<20))
+		after("put durable", err, nil, 4050*time.Millisecond)
 		_, err = s.Get(ctx, h, 4<<20)
 		after("get", err, nil, 4100*time.Millisecond)
 		_, err = s.Get(ctx, 5, 5)

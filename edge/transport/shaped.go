@@ -8,6 +8,8 @@ import (
 type Blobs[H any] interface {
 	// Put stores b, keeps no reference to it, and returns its hash.
 	Put(ctx context.Context, b []byte) (H, error)
+	// PutDurable is Put, but the blob survives a power cut.
+	PutDurable(ctx context.Context, b []byte) (H, error)
 	// Get returns the verified blob; the caller does not modify it.
 	Get(ctx context.Context, h H, size uint64) ([]byte, error)
 	// Has reports whether the blob is stored.
@@ -33,6 +35,15 @@ func (s *Shaped[H]) Put(ctx context.Context, b []byte) (H, error) {
 		return none, err
 	}
 	return s.blobs.Put(ctx, b)
+}
+
+// PutDurable uploads b, then stores it durably.
+func (s *Shaped[H]) PutDurable(ctx context.Context, b []byte) (H, error) {
+	if err := s.link.transfer(ctx, true, len(b)); err != nil {
+		var none H
+		return none, err
+	}
+	return s.blobs.PutDurable(ctx, b)
 }
 
 // Get asks for the blob and downloads it. An answer without bytes, such as a missing blob, costs the round trip.
