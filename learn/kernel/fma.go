@@ -34,3 +34,27 @@ func fmaOdd(p, c, s float64) float32 {
 	}
 	return float32(math.Float64frombits(bits))
 }
+
+// fmaRow sets sum[j] = fma(x, b[j*step], sum[j]).
+func fmaRow(sum []float32, x float32, b []float32, step int) {
+	for j := range sum {
+		sum[j] = fma32(x, b[j*step], sum[j])
+	}
+}
+
+// fmaRowFused is fmaRow where the compiler fuses, as it may; fuses tells. It
+// must not be inlined, so that the tested code is the code that runs.
+//
+//go:noinline
+func fmaRowFused(sum []float32, x float32, b []float32, step int) {
+	for j := range sum {
+		sum[j] = x*b[j*step] + sum[j]
+	}
+}
+
+// fuses reports whether this build's fmaRowFused rounds once, as it does on arm64.
+var fuses = func() bool {
+	sum := []float32{1.0 / (1 << 40)}
+	fmaRowFused(sum, 97, []float32{172961}, 1)
+	return sum[0] == 16777218
+}()

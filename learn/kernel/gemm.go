@@ -66,10 +66,11 @@ func (p product) portable() {
 			for k0 := 0; k0 < p.a.Cols; k0 += blockK {
 				clear(sum[:])
 				for k := k0; k < min(k0+blockK, p.a.Cols); k++ {
-					x := p.a.Data[i*aRow+k*aCol]
-					at := k*bRow + j0*bCol
-					for j := range sum[:n] {
-						sum[j] = fma32(x, p.b.Data[at+j*bCol], sum[j])
+					x, b := p.a.Data[i*aRow+k*aCol], p.b.Data[k*bRow+j0*bCol:]
+					if fuses {
+						fmaRowFused(sum[:n], x, b, bCol)
+					} else {
+						fmaRow(sum[:n], x, b, bCol)
 					}
 				}
 				if k0 == 0 {
