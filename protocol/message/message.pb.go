@@ -856,7 +856,7 @@ type Task struct {
 	Inputs        []*BlobRef             `protobuf:"bytes,3,rep,name=inputs,proto3" json:"inputs,omitempty"`
 	Rerun         bool                   `protobuf:"varint,4,opt,name=rerun,proto3" json:"rerun,omitempty"`                       // BACKWARD on a miner that did not do the forward
 	Passing       bool                   `protobuf:"varint,5,opt,name=passing,proto3" json:"passing,omitempty"`                   // this stage already acknowledged the micro-batch: neither sum nor count
-	RateBits      uint32                 `protobuf:"varint,6,opt,name=rate_bits,json=rateBits,proto3" json:"rate_bits,omitempty"` // LOAD, INSTALL: float32 bits of the inner learning rate of the epoch that begins
+	RateBits      uint32                 `protobuf:"varint,6,opt,name=rate_bits,json=rateBits,proto3" json:"rate_bits,omitempty"` // LOAD, INSTALL, OUTER: float32 bits of the inner learning rate of the epoch that begins
 	Plan          *Plan                  `protobuf:"bytes,7,opt,name=plan,proto3" json:"plan,omitempty"`                          // SHARE, REDUCE, INSTALL, OUTER
 	Weights       []uint64               `protobuf:"varint,8,rep,packed,name=weights,proto3" json:"weights,omitempty"`            // REDUCE: B_m of each source
 	unknownFields protoimpl.UnknownFields
@@ -1464,26 +1464,36 @@ func (x *Finished) GetReason() string {
 
 // Receipt is what a miner did: the body of a signed result and a link of its chained log.
 type Receipt struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Manifest      []byte                 `protobuf:"bytes,1,opt,name=manifest,proto3" json:"manifest,omitempty"` // manifest hash
-	Task          *TaskID                `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
-	Attempt       uint32                 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Step          uint64                 `protobuf:"varint,4,opt,name=step,proto3" json:"step,omitempty"`    // weight version used: inner steps since the install
-	Inputs        [][]byte               `protobuf:"bytes,5,rep,name=inputs,proto3" json:"inputs,omitempty"` // hashes, the tokens' first where the task reads tokens
-	Outputs       []*BlobRef             `protobuf:"bytes,6,rep,name=outputs,proto3" json:"outputs,omitempty"`
-	LossBits      uint64                 `protobuf:"varint,7,opt,name=loss_bits,json=lossBits,proto3" json:"loss_bits,omitempty"` // float64 bits, nats per token
-	Numerics      string                 `protobuf:"bytes,8,opt,name=numerics,proto3" json:"numerics,omitempty"`
-	Summed        []*Summed              `protobuf:"bytes,9,rep,name=summed,proto3" json:"summed,omitempty"` // STEP, SHARE, CLOSE: in the order of summation
-	State         []byte                 `protobuf:"bytes,10,opt,name=state,proto3" json:"state,omitempty"`  // commitment to the whole state, where one is due
-	Fault         Fault                  `protobuf:"varint,11,opt,name=fault,proto3,enum=iota.v1.Fault" json:"fault,omitempty"`
-	Note          string                 `protobuf:"bytes,12,opt,name=note,proto3" json:"note,omitempty"`
-	Previous      []byte                 `protobuf:"bytes,13,opt,name=previous,proto3" json:"previous,omitempty"`                               // hash of this miner's previous receipt
-	Sources       []*SourceStats         `protobuf:"bytes,14,rep,name=sources,proto3" json:"sources,omitempty"`                                 // REDUCE
-	ResultNorm2   float64                `protobuf:"fixed64,15,opt,name=result_norm2,json=resultNorm2,proto3" json:"result_norm2,omitempty"`    // REDUCE: squared norm of the result
-	GradientNorm  float64                `protobuf:"fixed64,16,opt,name=gradient_norm,json=gradientNorm,proto3" json:"gradient_norm,omitempty"` // STEP, SHARE, CLOSE: before clipping
-	UpdateNorm2   float64                `protobuf:"fixed64,17,opt,name=update_norm2,json=updateNorm2,proto3" json:"update_norm2,omitempty"`    // SHARE: squared norm of the pseudo-gradient
-	Compute       int64                  `protobuf:"varint,18,opt,name=compute,proto3" json:"compute,omitempty"`                                // nanoseconds, as stated by the miner
-	Session       []byte                 `protobuf:"bytes,19,opt,name=session,proto3" json:"session,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Manifest     []byte                 `protobuf:"bytes,1,opt,name=manifest,proto3" json:"manifest,omitempty"` // manifest hash
+	Task         *TaskID                `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
+	Attempt      uint32                 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Step         uint64                 `protobuf:"varint,4,opt,name=step,proto3" json:"step,omitempty"`    // weight version used: inner steps since the install
+	Inputs       [][]byte               `protobuf:"bytes,5,rep,name=inputs,proto3" json:"inputs,omitempty"` // hashes, the tokens' first where the task reads tokens
+	Outputs      []*BlobRef             `protobuf:"bytes,6,rep,name=outputs,proto3" json:"outputs,omitempty"`
+	LossBits     uint64                 `protobuf:"varint,7,opt,name=loss_bits,json=lossBits,proto3" json:"loss_bits,omitempty"` // float64 bits, nats per token
+	Numerics     string                 `protobuf:"bytes,8,opt,name=numerics,proto3" json:"numerics,omitempty"`
+	Summed       []*Summed              `protobuf:"bytes,9,rep,name=summed,proto3" json:"summed,omitempty"` // STEP, SHARE, CLOSE: in the order of summation
+	State        []byte                 `protobuf:"bytes,10,opt,name=state,proto3" json:"state,omitempty"`  // commitment to the whole state, where one is due
+	Fault        Fault                  `protobuf:"varint,11,opt,name=fault,proto3,enum=iota.v1.Fault" json:"fault,omitempty"`
+	Note         string                 `protobuf:"bytes,12,opt,name=note,proto3" json:"note,omitempty"`
+	Previous     []byte                 `protobuf:"bytes,13,opt,name=previous,proto3" json:"previous,omitempty"`                               // hash of this miner's previous receipt
+	Sources      []*SourceStats         `protobuf:"bytes,14,rep,name=sources,proto3" json:"sources,omitempty"`                                 // REDUCE
+	ResultNorm2  float64                `protobuf:"fixed64,15,opt,name=result_norm2,json=resultNorm2,proto3" json:"result_norm2,omitempty"`    // REDUCE: squared norm of the result
+	GradientNorm float64                `protobuf:"fixed64,16,opt,name=gradient_norm,json=gradientNorm,proto3" json:"gradient_norm,omitempty"` // STEP, SHARE, CLOSE: before clipping
+	UpdateNorm2  float64                `protobuf:"fixed64,17,opt,name=update_norm2,json=updateNorm2,proto3" json:"update_norm2,omitempty"`    // SHARE: squared norm of the pseudo-gradient
+	Compute      int64                  `protobuf:"varint,18,opt,name=compute,proto3" json:"compute,omitempty"`                                // nanoseconds, as stated by the miner
+	Session      []byte                 `protobuf:"bytes,19,opt,name=session,proto3" json:"session,omitempty"`
+	// What a replay needs to do the task again, as it was ordered.
+	Rerun    bool     `protobuf:"varint,20,opt,name=rerun,proto3" json:"rerun,omitempty"`
+	Passing  bool     `protobuf:"varint,21,opt,name=passing,proto3" json:"passing,omitempty"`
+	RateBits uint32   `protobuf:"varint,22,opt,name=rate_bits,json=rateBits,proto3" json:"rate_bits,omitempty"` // LOAD, INSTALL, OUTER
+	Plan     *Plan    `protobuf:"bytes,23,opt,name=plan,proto3" json:"plan,omitempty"`                          // SHARE, INSTALL, OUTER
+	Weights  []uint64 `protobuf:"varint,24,rep,packed,name=weights,proto3" json:"weights,omitempty"`            // REDUCE
+	Elements uint64   `protobuf:"varint,25,opt,name=elements,proto3" json:"elements,omitempty"`                 // REDUCE: length of the shard
+	// What the commitment covers beside weights, moments, residual and step count.
+	Slots         []*Summed `protobuf:"bytes,26,rep,name=slots,proto3" json:"slots,omitempty"`     // forwards that wait for their backward, with their weight versions
+	Waiting       []*Summed `protobuf:"bytes,27,rep,name=waiting,proto3" json:"waiting,omitempty"` // gradients that wait for their ack, in order of the backwards
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1647,6 +1657,62 @@ func (x *Receipt) GetCompute() int64 {
 func (x *Receipt) GetSession() []byte {
 	if x != nil {
 		return x.Session
+	}
+	return nil
+}
+
+func (x *Receipt) GetRerun() bool {
+	if x != nil {
+		return x.Rerun
+	}
+	return false
+}
+
+func (x *Receipt) GetPassing() bool {
+	if x != nil {
+		return x.Passing
+	}
+	return false
+}
+
+func (x *Receipt) GetRateBits() uint32 {
+	if x != nil {
+		return x.RateBits
+	}
+	return 0
+}
+
+func (x *Receipt) GetPlan() *Plan {
+	if x != nil {
+		return x.Plan
+	}
+	return nil
+}
+
+func (x *Receipt) GetWeights() []uint64 {
+	if x != nil {
+		return x.Weights
+	}
+	return nil
+}
+
+func (x *Receipt) GetElements() uint64 {
+	if x != nil {
+		return x.Elements
+	}
+	return 0
+}
+
+func (x *Receipt) GetSlots() []*Summed {
+	if x != nil {
+		return x.Slots
+	}
+	return nil
+}
+
+func (x *Receipt) GetWaiting() []*Summed {
+	if x != nil {
+		return x.Waiting
 	}
 	return nil
 }
@@ -2573,7 +2639,7 @@ const file_protocol_message_message_proto_rawDesc = "" +
 	"\x04task\x18\x01 \x01(\v2\x0f.iota.v1.TaskIDR\x04task\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\rR\aattempt\"\"\n" +
 	"\bFinished\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xd9\x04\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xd1\x06\n" +
 	"\aReceipt\x12\x1a\n" +
 	"\bmanifest\x18\x01 \x01(\fR\bmanifest\x12#\n" +
 	"\x04task\x18\x02 \x01(\v2\x0f.iota.v1.TaskIDR\x04task\x12\x18\n" +
@@ -2594,7 +2660,15 @@ const file_protocol_message_message_proto_rawDesc = "" +
 	"\rgradient_norm\x18\x10 \x01(\x01R\fgradientNorm\x12!\n" +
 	"\fupdate_norm2\x18\x11 \x01(\x01R\vupdateNorm2\x12\x18\n" +
 	"\acompute\x18\x12 \x01(\x03R\acompute\x12\x18\n" +
-	"\asession\x18\x13 \x01(\fR\asession\"L\n" +
+	"\asession\x18\x13 \x01(\fR\asession\x12\x14\n" +
+	"\x05rerun\x18\x14 \x01(\bR\x05rerun\x12\x18\n" +
+	"\apassing\x18\x15 \x01(\bR\apassing\x12\x1b\n" +
+	"\trate_bits\x18\x16 \x01(\rR\brateBits\x12!\n" +
+	"\x04plan\x18\x17 \x01(\v2\r.iota.v1.PlanR\x04plan\x12\x18\n" +
+	"\aweights\x18\x18 \x03(\x04R\aweights\x12\x1a\n" +
+	"\belements\x18\x19 \x01(\x04R\belements\x12%\n" +
+	"\x05slots\x18\x1a \x03(\v2\x0f.iota.v1.SummedR\x05slots\x12)\n" +
+	"\awaiting\x18\x1b \x03(\v2\x0f.iota.v1.SummedR\awaiting\"L\n" +
 	"\x06Summed\x12\x14\n" +
 	"\x05batch\x18\x01 \x01(\x04R\x05batch\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\rR\aattempt\x12\x12\n" +
@@ -2734,23 +2808,26 @@ var file_protocol_message_message_proto_depIdxs = []int32{
 	17, // 18: iota.v1.Receipt.summed:type_name -> iota.v1.Summed
 	1,  // 19: iota.v1.Receipt.fault:type_name -> iota.v1.Fault
 	18, // 20: iota.v1.Receipt.sources:type_name -> iota.v1.SourceStats
-	21, // 21: iota.v1.Event.tick:type_name -> iota.v1.Tick
-	22, // 22: iota.v1.Event.restarted:type_name -> iota.v1.Restarted
-	23, // 23: iota.v1.Event.stop:type_name -> iota.v1.Stop
-	24, // 24: iota.v1.Event.register:type_name -> iota.v1.Register
-	25, // 25: iota.v1.Event.gone:type_name -> iota.v1.Gone
-	26, // 26: iota.v1.Event.heartbeat:type_name -> iota.v1.Heartbeat
-	19, // 27: iota.v1.Event.result:type_name -> iota.v1.Result
-	24, // 28: iota.v1.Envelope.register:type_name -> iota.v1.Register
-	26, // 29: iota.v1.Envelope.heartbeat:type_name -> iota.v1.Heartbeat
-	19, // 30: iota.v1.Envelope.result:type_name -> iota.v1.Result
-	10, // 31: iota.v1.Outbound.order:type_name -> iota.v1.Order
-	2,  // 32: iota.v1.Outbound.release:type_name -> iota.v1.BlobRef
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	9,  // 21: iota.v1.Receipt.plan:type_name -> iota.v1.Plan
+	17, // 22: iota.v1.Receipt.slots:type_name -> iota.v1.Summed
+	17, // 23: iota.v1.Receipt.waiting:type_name -> iota.v1.Summed
+	21, // 24: iota.v1.Event.tick:type_name -> iota.v1.Tick
+	22, // 25: iota.v1.Event.restarted:type_name -> iota.v1.Restarted
+	23, // 26: iota.v1.Event.stop:type_name -> iota.v1.Stop
+	24, // 27: iota.v1.Event.register:type_name -> iota.v1.Register
+	25, // 28: iota.v1.Event.gone:type_name -> iota.v1.Gone
+	26, // 29: iota.v1.Event.heartbeat:type_name -> iota.v1.Heartbeat
+	19, // 30: iota.v1.Event.result:type_name -> iota.v1.Result
+	24, // 31: iota.v1.Envelope.register:type_name -> iota.v1.Register
+	26, // 32: iota.v1.Envelope.heartbeat:type_name -> iota.v1.Heartbeat
+	19, // 33: iota.v1.Envelope.result:type_name -> iota.v1.Result
+	10, // 34: iota.v1.Outbound.order:type_name -> iota.v1.Order
+	2,  // 35: iota.v1.Outbound.release:type_name -> iota.v1.BlobRef
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_protocol_message_message_proto_init() }

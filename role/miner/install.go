@@ -1,0 +1,115 @@
+package miner
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/iota-train/iota/learn/kernel"
+	"github.com/iota-train/iota/learn/optim"
+	"github.com/iota-train/iota/learn/tensor"
+	"github.com/iota-train/iota/protocol/message"
+)
+
+// install takes the outer step from the weights at the start of the epoch, and begins the next epoch. A shard that was
+// lost has g = 0: its momentum still acts. What the epoch left unfinished is dropped.
+func (m *Miner) install(w *work) error {
+	if err := m.here(w); err != nil {
+		return err
+	}
+	rate, err := readRate(w.rate)
+	if err != nil {
+		return err
+	}
+	w.receipt.Plan, w.receipt.RateBits = w.plan, w.rate
+	g := m.memory.vectors.take()
+	defer m.memory.vectors.put(g)
+	if err := m.merged(w, w.inputs, g); err != nil {
+		return err
+	}
+	next, outer := m.newVersion(0), m.memory.vectors.take()
+	copy(outer, m.outer)
+	if err := m.nesterov(next.w, m.start.w, outer, g); err != nil {
+		m.release(next)
+		m.memory.vectors.put(outer)
+		return err
+	}
+	w.receipt.Step = m.current.step
+	m.memory.vectors.put(m.outer)
+	m.outer = outer
+	m.empty()
+	m.release(m.start)
+	m.release(m.current)
+	m.saved.set(m.private)
+	m.recorded = rate
+	m.begin(m.epoch+1, rate, next)
+	w.receipt.Outputs = []*message.BlobRef{m.checkpoint().ref()}
+	m.commit(w.receipt)
+	return nil
+}
+
+// merged decodes the merged shards of a task's plan, in order, into g.
+func (m *Miner) merged(w *work, inputs [][]byte, g []float32) error {
+	bounds, err := m.bounds(w, len(g))
+	if err != nil {
+		return err
+	}
+	if len(inputs) != len(bounds)-1 {
+		return fmt.Errorf("%d merged shards, the plan has %d", len(inputs), len(bounds)-1)
+	}
+	for i, blob := range inputs {
+		shard := g[bounds[i]:bounds[i+1]]
+		if len(blob) == 0 {
+			clear(shard)
+			continue
+		}
+		if err := tensor.Decode(shard, blob, m.rules.share); err != nil {
+			return fmt.Errorf("merged shard %d: %w", i, err)
+		}
+		if !kernel.AllFinite(shard) {
+			return &faulty{message.Fault_NON_FINITE_INPUT, fmt.Sprintf("merged shard %d is not finite", i)}
+		}
+	}
+	return nil
+}
+
+// nesterov is the outer step, checked. It changes theta and the momentum.
+func (m *Miner) nesterov(theta, start, momentum, g []float32) error {
+	optim.Nesterov(theta, start, momentum, g, m.rules.outerRate, m.rules.momentum)
+	if !kernel.AllFinite(theta) || !kernel.AllFinite(momentum) {
+		return failed("the weights after the outer step are not finite")
+	}
+	return nil
+}
+
+// outerStep recomputes the outer step of any stage from blobs: the checkpoint, none at epoch 0, then the merged shards.
+func (m *Miner) outerStep(w *work) error {
+	stage := int(w.id.GetStage())
+	if stage >= m.config.Stages() {
+		return fmt.Errorf("the model has %d stages", m.config.Stages())
+	}
+	rate, err := readRate(w.rate)
+	if err != nil {
+		return err
+	}
+	w.receipt.Plan, w.receipt.RateBits = w.plan, w.rate
+	shards := len(w.plan.GetFirst())
+	if len(w.inputs) < shards {
+		return fmt.Errorf("%d inputs for %d shards", len(w.inputs), shards)
+	}
+	from := *w
+	from.inputs = w.inputs[:len(w.inputs)-shards]
+	c, err := m.origin(&from, stage, math.Float32bits(rate))
+	if err != nil {
+		return err
+	}
+	g := make([]float32, len(c.weights))
+	if err := m.merged(w, w.inputs[len(w.inputs)-shards:], g); err != nil {
+		return err
+	}
+	if err := m.nesterov(c.weights, c.weights, c.outer, g); err != nil {
+		return err
+	}
+	c.epoch, c.rate = c.epoch+1, rate
+	w.receipt.Outputs = []*message.BlobRef{c.ref()}
+	return nil
+}

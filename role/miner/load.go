@@ -1,0 +1,129 @@
+package miner
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/iota-train/iota/learn/kernel"
+	"github.com/iota-train/iota/learn/model"
+	"github.com/iota-train/iota/protocol/message"
+)
+
+// load takes over a stage: from a checkpoint, or at epoch 0 from the initial weights. Moments, residual and step count
+// go on if they are of this stage, as they were at the last install; else they start at zero.
+func (m *Miner) load(w *work) error {
+	index := int(w.id.GetStage())
+	if index >= m.config.Stages() {
+		return fmt.Errorf("the model has %d stages", m.config.Stages())
+	}
+	rate, err := readRate(w.rate)
+	if err != nil {
+		return err
+	}
+	w.receipt.RateBits = w.rate
+	c, err := m.origin(w, index, w.rate)
+	if err != nil {
+		return err
+	}
+	if err := m.takeStage(index); err != nil {
+		return err
+	}
+	if m.saved.stage != index || m.saved.t == 0 {
+		m.saved = m.newPrivate(index)
+	}
+	m.outer, m.recorded = c.outer, c.rate
+	m.begin(w.id.GetEpoch(), rate, &version{w: c.weights, holders: 1})
+	m.private.set(m.saved)
+	w.receipt.Outputs = []*message.BlobRef{m.checkpoint().ref()}
+	m.commit(w.receipt)
+	return nil
+}
+
+// origin returns the checkpoint that a task starts from: its first input, or the initial weights at epoch 0, for which
+// the rate is to be recorded.
+func (m *Miner) origin(w *work, stage int, rate uint32) (*checkpoint, error) {
+	switch {
+	case len(w.inputs) > 1:
+		return nil, fmt.Errorf("%d inputs, want a checkpoint or none", len(w.inputs))
+	case len(w.inputs) == 0 && w.id.GetEpoch() > 0:
+		return nil, errors.New("no checkpoint, which only epoch 0 does without")
+	case len(w.inputs) == 0:
+		c := m.newCheckpoint(stage)
+		c.rate = math.Float32frombits(rate)
+		m.config.Init(stage, c.weights, m.manifest.GetData().GetSeed())
+		return c, nil
+	}
+	c, err := m.readCheckpoint(stage, w.inputs[0])
+	if err != nil {
+		return nil, err
+	}
+	if c.epoch != w.id.GetEpoch() {
+		return nil, fmt.Errorf("the checkpoint is of epoch %d", c.epoch)
+	}
+	if !kernel.AllFinite(c.weights) || !kernel.AllFinite(c.outer) {
+		return nil, &faulty{message.Fault_NON_FINITE_INPUT, "the checkpoint is not finite"}
+	}
+	return c, nil
+}
+
+// takeStage prepares to compute a stage. What the miner held of another is gone.
+func (m *Miner) takeStage(index int) error {
+	if m.stage != nil {
+		m.empty()
+		m.release(m.start)
+		m.release(m.current)
+		m.start, m.current = nil, nil
+	}
+	if m.stage != nil && m.stage.Index() == index {
+		return nil
+	}
+	stage, err := model.NewStage(m.config, index, m.engine)
+	if err != nil {
+		return err
+	}
+	m.stage, m.size = stage, m.config.StageSize(index)
+	m.memory = newMemory(stage, m.size)
+	m.sum = make([]float32, m.size)
+	return nil
+}
+
+// begin starts an epoch at the given weights, which the miner now holds.
+func (m *Miner) begin(epoch uint64, rate float32, start *version) {
+	m.epoch, m.rate, m.closed = epoch, rate, false
+	m.start, m.current = start, hold(start)
+	m.step, m.floor, m.acks = 0, 0, 0
+	m.discardSum()
+	m.log.forget()
+}
+
+// discardSum forgets the gradients of an inner step that was not finished.
+func (m *Miner) discardSum() {
+	clear(m.sum)
+	m.summed = nil
+}
+
+// readRate decodes a learning rate.
+func readRate(bits uint32) (float32, error) {
+	rate := math.Float32frombits(bits)
+	if !(rate >= 0 && rate <= math.MaxFloat32) {
+		return 0, fmt.Errorf("learning rate %v", rate)
+	}
+	return rate, nil
+}
+
+// upload gives the checkpoint of the epoch's start.
+func (m *Miner) upload(w *work) error {
+	if err := m.here(w); err != nil {
+		return err
+	}
+	if err := w.want(0); err != nil {
+		return err
+	}
+	blob, err := m.checkpoint().encode()
+	if err != nil {
+		return err
+	}
+	w.give(blob)
+	return nil
+}

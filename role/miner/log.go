@@ -1,0 +1,72 @@
+package miner
+
+import (
+	"crypto/ed25519"
+	"slices"
+
+	"github.com/iota-train/iota/learn/kernel"
+	"github.com/iota-train/iota/protocol/message"
+)
+
+// log signs receipts, chains each to the one before, and keeps the latest results for tasks that are sent again.
+type log struct {
+	manifest []byte // hash
+	session  []byte
+	key      ed25519.PrivateKey
+	previous []byte // hash of the last receipt, empty at the start of a session
+
+	kept []done // oldest first
+	most int
+}
+
+// taskName is a task and its attempt.
+type taskName struct {
+	message.Key
+	attempt uint32
+}
+
+// done is a result that may have to be given again.
+type done struct {
+	name    taskName
+	result  *message.Result
+	outputs [][]byte
+}
+
+// newLog returns an empty log. Of a micro-batch in each slot it keeps the results of forward and backward, and some
+// of other tasks.
+func newLog(manifest *message.Manifest, key ed25519.PrivateKey, session []byte, slots int) log {
+	return log{manifest: message.Hash(manifest), session: slices.Clone(session), key: key, most: 2*slots + 8}
+}
+
+// find returns the result of a task that was done.
+func (l *log) find(name taskName) (done, bool) {
+	for i := len(l.kept) - 1; i >= 0; i-- {
+		if l.kept[i].name == name {
+			return l.kept[i], true
+		}
+	}
+	return done{}, false
+}
+
+// forget drops the kept results: those of an epoch that is over.
+func (l *log) forget() {
+	clear(l.kept)
+	l.kept = l.kept[:0]
+}
+
+// add completes, signs and chains a receipt, and keeps the result if it answers a task.
+func (l *log) add(name taskName, r *message.Receipt, outputs [][]byte) *message.Result {
+	result := l.sign(r)
+	if len(l.kept) == l.most {
+		l.kept = slices.Delete(l.kept, 0, 1)
+	}
+	l.kept = append(l.kept, done{name, result, outputs})
+	return result
+}
+
+func (l *log) sign(r *message.Receipt) *message.Result {
+	r.Manifest, r.Session, r.Previous, r.Numerics = l.manifest, l.session, l.previous, kernel.NumericsID
+	result := message.Sign(l.key, r)
+	l.previous = message.HashBytes(result.GetReceipt())
+	return result
+}

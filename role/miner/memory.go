@@ -1,0 +1,69 @@
+package miner
+
+import "github.com/iota-train/iota/learn/model"
+
+// memory is what a stage needs besides its state: pools, so that training allocates nothing once it runs, and buffers
+// that hold nothing between two tasks.
+type memory struct {
+	vectors vectors // as long as the stage's weights
+	wires   vectors // as long as a wire
+	tapes   []*model.Tape
+
+	tape  *model.Tape // of work that is done with it at once
+	taped *slot       // whose forward tape still holds, under recompute
+	at    uint64      // with these weights
+
+	tokens            []int32
+	in, out, grad, to []float32 // wires: incoming, outgoing, their gradients (grad comes in, to goes out)
+	check             []float32 // a wire as its receiver decodes it
+	bytes             []byte
+}
+
+// newMemory returns the memory of a stage.
+func newMemory(s *model.Stage, size int) memory {
+	c := s.Config()
+	wire := c.Rows() * c.WireWidth()
+	buffer := func() []float32 { return make([]float32, wire) }
+	return memory{
+		vectors: vectors{size: size}, wires: vectors{size: wire}, tape: s.NewTape(),
+		tokens: make([]int32, c.Batch*(c.SeqLen+1)),
+		in:     buffer(), out: buffer(), grad: buffer(), to: buffer(), check: buffer(),
+	}
+}
+
+// vectors lends vectors of one size. Their content is undefined.
+type vectors struct {
+	size int
+	free [][]float32
+}
+
+func (p *vectors) take() []float32 {
+	if n := len(p.free); n > 0 {
+		x := p.free[n-1]
+		p.free = p.free[:n-1]
+		return x
+	}
+	return make([]float32, p.size)
+}
+
+// put takes a vector back; nil is ignored.
+func (p *vectors) put(x []float32) {
+	if x != nil {
+		p.free = append(p.free, x)
+	}
+}
+
+func (y *memory) takeTape(s *model.Stage) *model.Tape {
+	if n := len(y.tapes); n > 0 {
+		t := y.tapes[n-1]
+		y.tapes = y.tapes[:n-1]
+		return t
+	}
+	return s.NewTape()
+}
+
+func (y *memory) putTape(t *model.Tape) {
+	if t != nil {
+		y.tapes = append(y.tapes, t)
+	}
+}
