@@ -5,12 +5,18 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"os"
+	"slices"
 )
 
 // Check computes known answers of every kernel with the running variant and
 // returns an error if one differs, or if the processor does not round to nearest
-// or drops subnormal numbers: then this machine may not claim NumericsID.
+// or drops subnormal numbers: then this machine may not claim NumericsID. It also
+// refuses an IOTA_KERNEL that this CPU does not have.
 func Check() error {
+	if name := os.Getenv("IOTA_KERNEL"); name != "" && !slices.Contains(Variants(), name) {
+		return fmt.Errorf("check kernels: IOTA_KERNEL is %q, this CPU has %v", name, Variants())
+	}
 	if !roundsToNearest(1, math.SmallestNonzeroFloat32) {
 		return errors.New("check kernels: float32 arithmetic does not round to nearest, or drops subnormals")
 	}

@@ -23,3 +23,18 @@ func TestCheckFailsOnAWrongAnswer(t *testing.T) {
 		t.Error("a wrong known answer passed")
 	}
 }
+
+func TestIotaKernelSelectsAVariant(t *testing.T) {
+	for _, name := range Variants() {
+		if got := variantNames[choose(name)]; got != name {
+			t.Errorf("%s chose %s", name, got)
+		}
+	}
+	if got := choose(""); got != fastest() {
+		t.Errorf("no name chose %s", variantNames[got])
+	}
+	t.Setenv("IOTA_KERNEL", "abacus")
+	if Check() == nil {
+		t.Error("an unknown variant passed the check")
+	}
+}

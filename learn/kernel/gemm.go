@@ -35,7 +35,7 @@ func (e *Engine) MatMul(c, a, b Mat) {
 }
 
 // minProduct is the number of multiply-adds that is worth a thread.
-const minProduct = 1 << 18
+const minProduct = 1 << 20
 
 // share returns the index-th of count parts of the product: some columns, or
 // some rows if there are few columns. Each part packs its own operands.

@@ -37,7 +37,8 @@ var variantNames = [...]string{portable: "portable", avx2: "avx2", avx512: "avx5
 // the environment variable IOTA_KERNEL names.
 var active = choose(os.Getenv("IOTA_KERNEL"))
 
-// choose returns the variant called name, or the fastest if this CPU has no such.
+// choose returns the variant called name, or the fastest if this CPU has no such;
+// Check reports that.
 func choose(name string) variant {
 	for v := fastest(); v > portable; v-- {
 		if variantNames[v] == name {

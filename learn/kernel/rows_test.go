@@ -38,10 +38,21 @@ func drawRows(t *rapid.T) rowCase {
 // outputs by name.
 func (c rowCase) run(e *Engine) map[string][]float32 {
 	out := map[string][]float32{}
-	use := func(name string, i int) []float32 {
+	c.call(e, out, func(name string, i int) []float32 {
 		out[name] = append([]float32(nil), c.in[i]...)
 		return out[name]
-	}
+	})
+	return out
+}
+
+// runInPlace calls every element-wise function on the inputs themselves.
+func (c rowCase) runInPlace(e *Engine) {
+	c.call(e, map[string][]float32{}, func(_ string, i int) []float32 { return c.in[i] })
+}
+
+// call calls every element-wise function on slices from use, which are copies of
+// the i-th input or that itself.
+func (c rowCase) call(e *Engine, out map[string][]float32, use func(name string, i int) []float32) {
 	x, y, w, rows, d := c.in[0], c.in[1], c.in[2][:c.d], c.rows, c.d
 	Add(use("add", 0), y)
 	Sub(use("sub", 0), y)
@@ -87,7 +98,6 @@ func (c rowCase) run(e *Engine) map[string][]float32 {
 		e.CrossEntropyGrad(loss, g[first:], rows, half, d, first, c.targets, 0.25)
 	}
 	out["loss"] = append([]float32{float32(loss.Loss(rows))}, append(loss.Max, loss.Sum...)...)
-	return out
 }
 
 func TestElementWiseHasTheSameBitsInEveryVariantAndThreadCount(t *testing.T) {
