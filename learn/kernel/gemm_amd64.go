@@ -60,45 +60,74 @@ func (p product) blocked(s *scratch, rows, cols int) {
 		depth := min(blockK, p.a.Cols-k)
 		for j := 0; j < p.c.Cols; j += blockN {
 			width := min(blockN, p.c.Cols-j)
-			b := p.b.part(k, j, depth, width)
-			packed := b.Trans || p.c.Rows >= directRows || active == avx2
-			if packed {
-				s.packB(b, cols)
+			block := product{
+				c: p.c.part(0, j, p.c.Rows, width),
+				a: p.a.part(0, k, p.a.Rows, depth),
+				b: p.b.part(k, j, depth, width),
 			}
-			for i := 0; i < p.c.Rows; i += rows {
-				height := min(rows, p.c.Rows-i)
-				a := direct(p.a.part(i, k, height, depth))
-				if p.a.Trans && width > 3*cols {
-					a = s.strip(p.a, i, k, depth, rows)
-				}
-				c := p.c.part(i, j, height, width)
-				for n := 0; n < width; n += cols {
-					right := operand{row: uintptr(cols) * floatBytes}
-					if packed {
-						right.data = &s.b[n*depth]
-					} else {
-						right = direct(b).skip(0, n)
-					}
-					s.tiles(c.part(0, n, height, min(cols, width-n)), a, right, depth, k > 0)
-				}
-			}
+			block.strips(s, rows, cols, k > 0)
 		}
 	}
 }
 
+// strips computes one block, strip of rows after strip of rows; add tells whether
+// c holds earlier k-blocks.
+func (p product) strips(s *scratch, rows, cols int, add bool) {
+	depth, width := p.b.Rows, p.b.Cols
+	packed := p.b.Trans || p.c.Rows >= directRows || active == avx2
+	if packed {
+		s.packB(p.b, cols)
+	}
+	for i := 0; i < p.c.Rows; i += rows {
+		height := min(rows, p.c.Rows-i)
+		left := s.left(p.a, i, height, rows, width > 3*cols)
+		for n := 0; n < width; n += cols {
+			right := operand{row: uintptr(cols) * floatBytes}
+			if packed {
+				right.data = &s.b[n*depth]
+			} else {
+				right = direct(p.b).skip(0, n)
+			}
+			s.tiles(p.c.part(i, n, height, min(cols, width-n)), left, right, depth, add)
+		}
+	}
+}
+
+// left returns rows [i, i+height) of A: packed if they lie unfavourably and
+// enough tiles use them, else in place.
+func (s *scratch) left(a Mat, i, height, rows int, often bool) operand {
+	const apart = 1024 // rows that many floats apart compete for the same cache lines
+	switch {
+	case often && a.Trans:
+		return s.strip(a, i, rows)
+	case often && a.Stride%apart == 0:
+		return s.copyRows(a.part(i, 0, height, a.Cols))
+	}
+	return direct(a.part(i, 0, height, a.Cols))
+}
+
+// copyRows returns a strip of A, copied to where its rows do not compete.
+func (s *scratch) copyRows(a Mat) operand {
+	const stride = blockK + 16
+	s.a = grow(s.a, a.Rows*stride)
+	for r := range a.Rows {
+		copy(s.a[r*stride:][:a.Cols], a.Data[r*a.Stride:])
+	}
+	return operand{&s.a[0], stride * floatBytes, floatBytes}
+}
+
 // strip returns rows [i, i+rows) of a transposed A, packed column after column.
-// It packs several strips at once, because they share cache lines. Rows that are
-// not transposed need no packing: each is contiguous.
-func (s *scratch) strip(a Mat, i, k, depth, rows int) operand {
-	const together = 4
-	size := rows * depth
+// It packs several strips at once, because they share cache lines.
+func (s *scratch) strip(a Mat, i, rows int) operand {
+	const together = 8
+	size := rows * a.Cols
 	nth := i / rows % together
 	if nth == 0 {
 		s.a = grow(s.a, together*size)
 		height := min(together*rows, a.Rows-i)
-		for k0 := range depth {
-			from := a.Data[(k+k0)*a.Stride+i:][:height]
-			for to := s.a[k0*rows:]; len(from) > 0; to = to[min(size, len(to)):] {
+		for k := range a.Cols {
+			from := a.Data[k*a.Stride+i:][:height]
+			for to := s.a[k*rows:]; len(from) > 0; to = to[min(size, len(to)):] {
 				if len(from) >= 12 && rows == 12 {
 					*(*[12]float32)(to) = *(*[12]float32)(from)
 				} else {

@@ -68,6 +68,9 @@ func view(t *rapid.T, rng *rand.Rand, rows, cols, kind int, label string) Mat {
 		rows, cols = cols, rows
 	}
 	stride := cols + rapid.IntRange(0, 9).Draw(t, label+" gap")
+	if rapid.IntRange(0, 4).Draw(t, label+" far") == 0 {
+		stride = (cols + 1023) / 1024 * 1024 // rows that share cache sets
+	}
 	data := make([]float32, max(0, (rows-1)*stride+cols))
 	fill(rng, data, kind)
 	m := View(data, rows, cols, stride)
