@@ -1,0 +1,136 @@
+package main
+
+import (
+	"crypto/ed25519"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/iota-train/iota/edge/journal"
+	"github.com/iota-train/iota/edge/node"
+	"github.com/iota-train/iota/edge/store"
+)
+
+// A run's folder:
+//
+//	journal.db, journal.db.*  the orchestrator's events, with its secret
+//	blobs/                    activations, shares, checkpoints
+//	miners/N/key, state       of each miner
+//	run.json                  what it is, for people
+type folder struct {
+	path    string
+	journal *journal.File
+	blobs   *store.Dir
+}
+
+// openFolder opens a run's folder, or makes one. The journal is its lock.
+func openFolder(path string) (*folder, error) {
+	if err := usable(path); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Join(path, "miners"), 0o755); err != nil {
+		return nil, fmt.Errorf("%w: choose another --dir", err)
+	}
+	j, err := openJournal(path)
+	if err != nil {
+		return nil, err
+	}
+	blobs, err := store.OpenDir(filepath.Join(path, "blobs"))
+	if err != nil {
+		j.Close()
+		return nil, err
+	}
+	return &folder{path, j, blobs}, nil
+}
+
+// openJournal opens the journal in a run's folder.
+func openJournal(path string) (*journal.File, error) {
+	j, err := journal.Open(filepath.Join(path, "journal.db"))
+	if err != nil {
+		return nil, explain(err)
+	}
+	return j, nil
+}
+
+// explain adds to an error what the user can do about it.
+func explain(err error) error {
+	switch {
+	case errors.Is(err, journal.ErrInUse):
+		return fmt.Errorf("%w: stop it first, or use another --dir", err)
+	case errors.Is(err, journal.ErrForeign):
+		return fmt.Errorf("%w: use another --dir", err)
+	case errors.Is(err, journal.ErrDamaged), errors.Is(err, node.ErrDiverged):
+		return fmt.Errorf("%w: nothing was changed; bring back a copy of the folder, or use another --dir", err)
+	case errors.Is(err, store.ErrFull), strings.Contains(err.Error(), "no space left on device"):
+		return fmt.Errorf("%w: nothing that was stored is lost; free some space and run the same command again", err)
+	}
+	return err
+}
+
+// usable refuses a folder with other things in it.
+func usable(path string) error {
+	entries, err := os.ReadDir(path)
+	if errors.Is(err, fs.ErrNotExist) || (err == nil && len(entries) == 0) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%w: choose another --dir", err)
+	}
+	if _, err := os.Stat(filepath.Join(path, "journal.db")); err == nil {
+		return nil
+	}
+	for _, e := range entries {
+		if e.Name() != "miners" && e.Name() != "blobs" && !strings.HasPrefix(e.Name(), "journal.db") {
+			return fmt.Errorf("%s is not empty and holds no run: choose another --dir", path)
+		}
+	}
+	return nil
+}
+
+func (f *folder) close() { f.journal.Close() }
+
+func (f *folder) miner(i int) string { return filepath.Join(f.path, "miners", strconv.Itoa(i+1)) }
+
+// key returns the key of a miner, which is kept in its folder; a new miner gets fresh.
+func (f *folder) key(i int, fresh func(int) ed25519.PrivateKey) (ed25519.PrivateKey, error) {
+	path := filepath.Join(f.miner(i), "key")
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		key := fresh(i)
+		if err := os.MkdirAll(f.miner(i), 0o755); err != nil {
+			return nil, err
+		}
+		return key, node.WriteFile(path, []byte(hex.EncodeToString(key.Seed())+"\n"), 0o600)
+	}
+	if err != nil {
+		return nil, err
+	}
+	seed, err := hex.DecodeString(strings.TrimSpace(string(b)))
+	if err != nil || len(seed) != ed25519.SeedSize {
+		return nil, fmt.Errorf("%s is not a miner's key: remove it to give the miner a new one", path)
+	}
+	return ed25519.NewKeyFromSeed(seed), nil
+}
+
+// runFile is run.json.
+type runFile struct {
+	Run    string  `json:"run"`
+	Preset string  `json:"preset"`
+	Seed   *uint64 `json:"seed,omitempty"` // of the command line
+	Miners int     `json:"miners"`
+	Stages int     `json:"stages"`
+}
+
+func (f *folder) describe(r runFile) error {
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return node.WriteFile(filepath.Join(f.path, "run.json"), append(b, '\n'), 0o644)
+}

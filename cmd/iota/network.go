@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/iota-train/iota/edge/node"
+	"github.com/iota-train/iota/edge/store"
+	"github.com/iota-train/iota/edge/transport"
+	"github.com/iota-train/iota/learn/data"
+	"github.com/iota-train/iota/learn/kernel"
+	"github.com/iota-train/iota/protocol/message"
+	"github.com/iota-train/iota/role/miner"
+)
+
+// blobs is what a network in one process needs of its store.
+type blobs interface {
+	node.HubBlobs
+	node.Blobs
+}
+
+// network is an orchestrator and its miners in one process.
+type network struct {
+	manifest *message.Manifest
+	journal  node.Journal
+	blobs    blobs
+	text     *data.Dataset
+	keys     []ed25519.PrivateKey // one per miner
+	folder   func(i int) string   // of miner i's state; "" for none
+	wrap     func(i int, w node.Worker) node.Worker
+	link     transport.Link
+	log      *slog.Logger
+
+	hub *node.Hub
+}
+
+// open takes up the run of the journal.
+func (n *network) open() (err error) {
+	n.hub, err = node.OpenHub(node.HubConfig{Journal: n.journal, Blobs: n.blobs, Log: n.log})
+	return err
+}
+
+// run trains until the run is finished or ctx ends; quit ends it early, but cleanly.
+func (n *network) run(ctx context.Context, quit <-chan struct{}) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	links := transport.NewNetwork(n.link)
+	listener, err := links.Listen()
+	if err != nil {
+		return err
+	}
+	var miners sync.WaitGroup
+	miners.Go(func() { n.startMiners(ctx, cancel, links, &miners) })
+	stopped := make(chan struct{})
+	go func() {
+		select {
+		case <-quit:
+			n.hub.Stop(true)
+		case <-stopped:
+		}
+	}()
+	err = n.hub.Serve(ctx, listener)
+	close(stopped)
+	listener.Close()
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		cancel(err)
+	}
+	// The miners have been told; one that is stuck is not waited for.
+	timer := time.AfterFunc(10*time.Second, func() { cancel(nil) })
+	miners.Wait()
+	timer.Stop()
+	return err
+}
+
+// startMiners starts one miner after the other, so that their numbers are those of the keys.
+func (n *network) startMiners(ctx context.Context, cancel context.CancelCauseFunc, links *transport.Network, miners *sync.WaitGroup) {
+	threads := max(1, runtime.GOMAXPROCS(0)/len(n.keys))
+	gate := node.NewGate(runtime.GOMAXPROCS(0) / threads)
+	for i, key := range n.keys {
+		joined := make(chan struct{})
+		ended := make(chan struct{})
+		m, engine := n.miner(i, key, threads, gate, links)
+		m.Joined = func() { close(joined) }
+		miners.Go(func() {
+			defer engine.Close()
+			defer close(ended)
+			if err := m.Run(ctx); err != nil && ctx.Err() == nil {
+				n.minerFailed(i, err, cancel)
+			}
+		})
+		select {
+		case <-joined:
+		case <-ended:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// minerFailed ends the run when a miner could not write or read; a miner that was refused or withdrawn only leaves.
+func (n *network) minerFailed(i int, err error, cancel context.CancelCauseFunc) {
+	if errors.Is(err, node.ErrRefused) {
+		n.log.Warn("a miner left", "miner", i+1, "err", err)
+		return
+	}
+	cancel(fmt.Errorf("miner %d: %w", i+1, err))
+}
+
+func (n *network) miner(i int, key ed25519.PrivateKey, threads int, gate node.Gate, links *transport.Network) (*node.Miner, *kernel.Engine) {
+	name := string(key.Public().(ed25519.PublicKey))
+	engine := kernel.New(threads)
+	c := node.MinerConfig{
+		Dial:  func(ctx context.Context) (*transport.Conn, error) { return links.Dial(ctx, name) },
+		Blobs: n.blobs, Gate: gate, Numerics: kernel.NumericsID, Log: n.log.With("miner", i+1),
+	}
+	if n.link != (transport.Link{}) {
+		c.Blobs = transport.NewShaped[store.Hash](n.blobs, links.Link(name))
+	}
+	state := ""
+	if n.folder != nil {
+		state = filepath.Join(n.folder(i), "state")
+		c.Save = func(b []byte) error { return node.WriteFile(state, b, 0o600) }
+	}
+	c.Start = func(session []byte) (node.Worker, error) {
+		m, err := miner.New(n.manifest, key, session, n.text, engine)
+		if err != nil {
+			return nil, err
+		}
+		if err := restore(m, state); err != nil {
+			c.Log.Warn("the miner starts without its saved state", "err", err)
+		}
+		if n.wrap != nil {
+			return n.wrap(i, m), nil
+		}
+		return m, nil
+	}
+	return node.NewMiner(c), engine
+}
+
+// restore gives a miner the private state of its last install, if there is one.
+func restore(m *miner.Miner, path string) error {
+	if path == "" {
+		return nil
+	}
+	b, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return m.Restore(b)
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// summary prints what came of a run, in words.
+func (s *screen) summary(r *report) {
+	s.line("")
+	s.line("%s", strings.Join(r.words(), "\n"))
+}
+
+func (r *report) words() []string {
+	seconds := time.Duration(r.Seconds * float64(time.Second)).Round(100 * time.Millisecond)
+	lines := []string{fmt.Sprintf("Trained %s (%s parameters in %d stages) with %d miners for %v: %d epochs, %s tokens, %s per second.",
+		r.Preset, parameters(r.Parameters), r.Stages, len(r.Miners), seconds, len(r.Epochs), thousands(r.Tokens), thousands(uint64(r.TokensPerSecond)))}
+	if r.Tokens == 0 {
+		return append(lines, "Nothing was learnt yet: the run was stopped before the first micro-batch came back.")
+	}
+	loss := fmt.Sprintf("The loss began at %.3f nats per token", r.LossFirst)
+	if r.LossLast > 0 {
+		loss += fmt.Sprintf(" and was %.3f in the last epoch", r.LossLast)
+	}
+	if r.LossEval > 0 {
+		loss += fmt.Sprintf("; on text never trained on it is %.3f", r.LossEval)
+	}
+	lines = append(lines, loss+".")
+	if r.Wire.ActivationBytes > 0 {
+		lines = append(lines, fmt.Sprintf("Between stages %.0f bytes travelled per token, %.4g times less than uncompressed.",
+			r.Wire.ActivationBytesPerToken, r.Wire.CompressionRatio))
+	}
+	return append(lines, r.troubles())
+}
+
+// troubles says what did not go smoothly.
+func (r *report) troubles() string {
+	var lost, disputed int
+	for _, e := range r.Epochs {
+		lost, disputed = lost+e.ShardsLost, disputed+e.Disagreements
+	}
+	var parts []string
+	add := func(n uint64, what string) {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, what))
+		}
+	}
+	add(uint64(lost), "shards were lost")
+	add(uint64(disputed), "shards were disputed")
+	add(r.Faults.LeasesExpired, "leases expired")
+	add(r.Faults.NonFinite, "results were not finite")
+	add(r.Faults.Unmerged, "micro-batches were not merged")
+	add(r.Faults.Kicked, "miners were withdrawn")
+	if len(parts) == 0 {
+		return "No shard was lost and no two miners disagreed."
+	}
+	return "Not all went smoothly: " + strings.Join(parts, ", ") + "."
+}

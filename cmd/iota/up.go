@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"crypto/ed25519"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/iota-train/iota/edge/journal"
+	"github.com/iota-train/iota/edge/node"
+	"github.com/iota-train/iota/edge/store"
+	"github.com/iota-train/iota/learn/data"
+	"github.com/iota-train/iota/learn/kernel"
+	"github.com/iota-train/iota/learn/model"
+)
+
+func upCommand() *cobra.Command {
+	o := &options{}
+	c := &cobra.Command{
+		Use: "up", Short: "A whole network in one process: trains at once", Args: noArgs,
+		Long: "Starts an orchestrator and its miners in this process and trains one model across them.\n" +
+			"Without --epochs or --for it runs until ctrl-C, which finishes cleanly. With --dir the same command resumes the run.",
+		Example: "  iota up\n  iota up --for 60s --listen off --report r.json\n  iota up --dir run --data book.txt --miners 8 --stages 2",
+		RunE: func(c *cobra.Command, _ []string) error {
+			o.seeded = c.Flags().Changed("seed")
+			return o.up(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.preset, "preset", "tiny", "model: nano, tiny, small, 1.5b or 15b")
+	f.StringVar(&o.tokenizer, "tokenizer", data.Bytes, "bytes or r50k_base")
+	f.IntVar(&o.stages, "stages", 0, "stages that the model is cut into (default: the preset's)")
+	f.IntVar(&o.miners, "miners", 0, "miners (default: two per stage)")
+	f.IntVar(&o.validators, "validators", 0, "validators; none are built yet")
+	f.Uint32Var(&o.epochs, "epochs", 0, "end after so many epochs")
+	f.DurationVar(&o.length, "for", 0, "end after so much time, as in 60s")
+	f.StringArrayVar(&o.data, "data", nil, "text file or folder to train on; repeatable (default: the text that is built in)")
+	f.Uint64Var(&o.seed, "seed", 0, "derives the data seed, the keys and the secret (default: random)")
+	f.StringVar(&o.boundary, "boundary", "", "none, bottleneck or ssn (default: the preset's)")
+	f.IntVar(&o.width, "width", 0, "channels that cross a boundary (default: the preset's)")
+	f.StringVar(&o.wire, "wire", "", "number format of the boundaries: f32, bf16 or int8 (default: the preset's)")
+	f.StringVar(&o.share, "share", "f32", "number format of the merges: f32, bf16 or int8")
+	f.StringVar(&o.aggregate, "aggregate", "mean", "how shares are merged")
+	f.StringVar(&o.dir, "dir", "", "keep the run in this folder, and resume it from there (default: in memory)")
+	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "address of the read-only status page, or off")
+	f.StringVar(&o.link, "link", "", "RATE,DELAY of every miner's link, as in 80mbit,50ms (default: unlimited)")
+	f.StringVar(&o.report, "report", "", "write a report in JSON to this file")
+	f.StringArrayVar(&o.adversaries, "adversary", nil, "KIND[:RATE]@MINER: let a miner misbehave; repeatable")
+	return c
+}
+
+// up is the command behind its flags.
+func (o *options) up(ctx context.Context, stdout, stderr io.Writer) error {
+	c, tokenizer, err := o.shape()
+	if err != nil {
+		return err
+	}
+	if err := o.check(c); err != nil {
+		return err
+	}
+	wrap, err := o.misbehave()
+	if err != nil {
+		return err
+	}
+	if err := kernel.Check(); err != nil {
+		return fmt.Errorf("this machine does not compute %s: %w", kernel.NumericsID, err)
+	}
+	text, err := o.text(c, tokenizer)
+	if err != nil {
+		return err
+	}
+	screen := newScreen(stdout, stderr)
+	n := &network{text: text, wrap: wrap, log: slog.New(slog.NewTextHandler(screen, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	n.link, _ = o.links()
+	closeRun, err := o.prepare(n, c)
+	if err != nil {
+		return explain(err)
+	}
+	defer closeRun()
+	page, err := servePage(o.listen, n.hub)
+	if err != nil {
+		return err
+	}
+	defer page.close()
+	return o.train(ctx, n, screen)
+}
+
+// prepare opens the run: in memory, or in a folder, where it may go on.
+func (o *options) prepare(n *network, c model.Config) (func(), error) {
+	want, secret, err := o.manifest(c, n.text)
+	if err != nil {
+		return nil, err
+	}
+	if o.dir == "" {
+		const capacity = 16 << 30 // bytes
+		n.manifest, n.journal, n.blobs = want, journal.NewMemory(), store.NewMemory(capacity)
+		for i := range o.miners {
+			n.keys = append(n.keys, o.newKey(i))
+		}
+		if err := node.Begin(n.journal, want, secret); err != nil {
+			return nil, err
+		}
+		return func() {}, n.open()
+	}
+	f, err := openFolder(o.dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.prepareFolder(n, f, func() error {
+		n.manifest = want
+		return node.Begin(f.journal, want, secret)
+	}); err != nil {
+		f.close()
+		return nil, err
+	}
+	return f.close, nil
+}
+
+// prepareFolder takes up the run of a folder, or begins one.
+func (o *options) prepareFolder(n *network, f *folder, begin func() error) error {
+	have, _, err := node.Genesis(f.journal)
+	if err != nil {
+		return err
+	}
+	if have == nil {
+		if err := begin(); err != nil {
+			return err
+		}
+	} else {
+		c, _, err := o.shape()
+		if err != nil {
+			return err
+		}
+		want, _, err := o.manifest(c, n.text)
+		if err != nil {
+			return err
+		}
+		if err := o.sameRun(have, want); err != nil {
+			return err
+		}
+		n.manifest = have
+	}
+	n.journal, n.blobs, n.folder = f.journal, f.blobs, f.miner
+	for i := range o.miners {
+		var key ed25519.PrivateKey
+		if key, err = f.key(i, o.newKey); err != nil {
+			return err
+		}
+		n.keys = append(n.keys, key)
+	}
+	if err := n.open(); err != nil {
+		return err
+	}
+	r := runFile{Run: n.manifest.GetRun(), Preset: o.preset, Miners: o.miners, Stages: len(n.manifest.GetModel().GetCuts())}
+	if o.seeded {
+		r.Seed = &o.seed
+	}
+	return f.describe(r)
+}
+
+// train runs the network beside its display, and reports.
+func (o *options) train(ctx context.Context, n *network, screen *screen) error {
+	if n.hub.View().Finished {
+		screen.line("This run is finished already. Train on in another --dir.")
+		return o.finish(n, screen)
+	}
+	watching, stop := context.WithCancel(context.Background())
+	var watch sync.WaitGroup
+	watch.Go(func() { screen.watch(watching, n) })
+	err := n.run(context.WithoutCancel(ctx), ctx.Done())
+	stop()
+	watch.Wait()
+	if err != nil {
+		return explain(err)
+	}
+	return o.finish(n, screen)
+}
+
+// finish prints the summary and writes the report.
+func (o *options) finish(n *network, screen *screen) error {
+	r := o.makeReport(n)
+	screen.summary(r)
+	if o.report == "" {
+		return nil
+	}
+	return r.write(o.report)
+}

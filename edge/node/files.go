@@ -1,0 +1,30 @@
+package node
+
+import (
+	"os"
+	"path/filepath"
+)
+
+// WriteFile replaces a file as a whole: a process killed at any moment leaves the old content or the new, and a power
+// cut does once it returned.
+func WriteFile(path string, b []byte, mode os.FileMode) error {
+	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp.Name()) // in vain once it was renamed
+	_, err = temp.Write(b)
+	if err == nil {
+		err = temp.Chmod(mode)
+	}
+	if err == nil {
+		err = temp.Sync()
+	}
+	if e := temp.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(temp.Name(), path)
+	}
+	return err
+}

@@ -1,0 +1,251 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/iota-train/iota/edge/journal"
+	"github.com/iota-train/iota/edge/transport"
+	"github.com/iota-train/iota/protocol/message"
+	"github.com/iota-train/iota/role/orchestrator"
+)
+
+// HubConfig is what a Hub needs. The journal must hold a genesis.
+type HubConfig struct {
+	Journal Journal
+	Blobs   HubBlobs
+	Log     *slog.Logger
+}
+
+// Hub drives the orchestrator of one run. Serve runs it; the other methods may be called by many goroutines.
+type Hub struct {
+	HubConfig
+	events chan arrival
+	stop   chan bool
+	peers  map[string]*peer // by key; owned by the goroutine of Serve
+
+	mu      sync.Mutex // guards the machine against readers
+	machine *machine
+
+	base     time.Duration // run time when this process took up the run
+	started  time.Time
+	last     time.Time // of the last event
+	epoch    uint64    // of the newest snapshot
+	snapshot time.Duration
+	previous uint64 // seq of the snapshot before the newest one
+	archived uint64
+}
+
+// arrival is an event on its way to the core. A nil event says that the peer's connection ended.
+type arrival struct {
+	from  *peer
+	event *message.Event
+}
+
+// OpenHub takes up the run of a journal where its last event left it.
+func OpenHub(c HubConfig) (*Hub, error) {
+	m, err := resume(c.Journal)
+	if err != nil {
+		return nil, err
+	}
+	h := &Hub{
+		HubConfig: c, events: make(chan arrival, maxEvents), stop: make(chan bool, 1), peers: map[string]*peer{},
+		machine: m, base: m.now, epoch: m.core.Epoch, snapshot: m.now,
+	}
+	h.deleteReleased()
+	return h, nil
+}
+
+// View returns what the run looks like now.
+func (h *Hub) View() orchestrator.View {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.machine.core.View()
+}
+
+// Chain returns the last link of the chain.
+func (h *Hub) Chain() [32]byte {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.machine.chain
+}
+
+// Checkpoints returns the hash of every stage's last verified checkpoint, nil for initial weights.
+func (h *Hub) Checkpoints() [][]byte {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var hashes [][]byte
+	for _, s := range h.machine.core.Stages {
+		var hash []byte
+		if s.Checkpoint != nil {
+			hash = append(hash, s.Checkpoint.Hash...)
+		}
+		hashes = append(hashes, hash)
+	}
+	return hashes
+}
+
+// Stop asks for the end of the run: after the running epoch, or at once. Serve returns when it is reached.
+func (h *Hub) Stop(atOnce bool) {
+	select {
+	case h.stop <- atOnce:
+	default:
+	}
+}
+
+// Serve accepts connections and runs the core until the run is finished or ctx ends. On an error, of the journal for
+// instance, nothing that depends on unwritten events has left.
+func (h *Hub) Serve(ctx context.Context, l *transport.Listener) error {
+	serving, cancel := context.WithCancel(ctx)
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	defer cancel()
+	h.started, h.last = time.Now(), time.Now()
+	if h.machine.seq > 0 {
+		if err := h.commit(serving, []arrival{{event: &message.Event{Kind: &message.Event_Restarted{Restarted: &message.Restarted{}}}}}); err != nil {
+			return err
+		}
+	}
+	tasks.Go(func() { h.accept(serving, &tasks, l) })
+	err := h.loop(serving)
+	h.dismiss()
+	return err
+}
+
+func (h *Hub) loop(ctx context.Context) error {
+	ticker := time.NewTicker(tickEvery)
+	defer ticker.Stop()
+	for !h.machine.core.Finished {
+		batch, err := h.collect(ctx, ticker.C)
+		if err == nil {
+			err = h.commit(ctx, batch)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return h.keepSnapshot()
+}
+
+// collect waits for an event and returns it with those that wait behind it.
+func (h *Hub) collect(ctx context.Context, tick <-chan time.Time) ([]arrival, error) {
+	var batch []arrival
+	select {
+	case a := <-h.events:
+		batch = append(batch, a)
+	case atOnce := <-h.stop:
+		batch = append(batch, arrival{event: &message.Event{Kind: &message.Event_Stop{Stop: &message.Stop{AtOnce: atOnce}}}})
+	case <-tick:
+		if time.Since(h.last) >= tickEvery/2 {
+			batch = append(batch, arrival{event: &message.Event{Kind: &message.Event_Tick{Tick: &message.Tick{}}}})
+		}
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	for len(batch) < maxBatch {
+		select {
+		case a := <-h.events:
+			batch = append(batch, a)
+		default:
+			return batch, nil
+		}
+	}
+	return batch, nil
+}
+
+// commit takes a group of events into the core, makes them durable together, and then lets their orders leave.
+func (h *Hub) commit(ctx context.Context, batch []arrival) error {
+	var records []journal.Record
+	var out []*message.Outbound
+	now := h.base + time.Since(h.started)
+	h.mu.Lock()
+	for _, a := range batch {
+		for _, event := range h.admit(ctx, a) {
+			r, sent, err := h.machine.step(now, event)
+			if err != nil {
+				h.Log.Warn("event refused", "miner", message.Short(event.GetMiner()), "err", err)
+				a.from.close()
+				continue
+			}
+			records, out = append(records, r), append(out, sent...)
+		}
+	}
+	h.mu.Unlock()
+	if len(records) == 0 {
+		return nil
+	}
+	h.last = time.Now()
+	if err := h.Journal.Append(records); err != nil {
+		return fmt.Errorf("journal %d events: %w", len(records), err)
+	}
+	for _, o := range out {
+		if order := o.GetOrder(); order != nil {
+			h.send(o.GetTo(), order)
+		}
+	}
+	h.deleteReleased()
+	if h.machine.core.Epoch != h.epoch && now-h.snapshot >= snapshotEvery {
+		return h.keepSnapshot()
+	}
+	return nil
+}
+
+const (
+	snapshotEvery = time.Second // least run time between two snapshots
+	archiveEvery  = 20_000      // records
+)
+
+// keepSnapshot writes the state after the last event, and moves old records to a segment now and then.
+func (h *Hub) keepSnapshot() error {
+	newest, ok, err := h.Journal.LatestSnapshot()
+	if err != nil || (ok && newest.Seq >= h.machine.seq) {
+		return err
+	}
+	h.mu.Lock()
+	s, err := h.machine.snapshot()
+	h.mu.Unlock()
+	if err == nil {
+		err = h.Journal.WriteSnapshot(s)
+	}
+	if err != nil {
+		return fmt.Errorf("snapshot after event %d: %w", h.machine.seq, err)
+	}
+	h.epoch, h.snapshot = h.machine.core.Epoch, h.machine.now
+	before := h.previous
+	h.previous = s.Seq
+	if before < h.archived+archiveEvery {
+		return nil
+	}
+	h.archived = before
+	return h.Journal.Archive(before)
+}
+
+// deleteReleased removes the blobs that nothing needs any longer. The events that say so are durable.
+func (h *Hub) deleteReleased() {
+	for hash := range h.machine.release {
+		if err := h.Blobs.Delete(hash); err != nil {
+			h.Log.Warn("blob stays", "err", err)
+		}
+	}
+	clear(h.machine.release)
+}
+
+// accept lets participants in until ctx ends.
+func (h *Hub) accept(ctx context.Context, tasks *sync.WaitGroup, l *transport.Listener) {
+	for {
+		conn, err := l.Accept(ctx)
+		if err != nil {
+			if ctx.Err() == nil && !errors.Is(err, transport.ErrClosed) {
+				h.Log.Error("accept", "err", err)
+			}
+			return
+		}
+		p := &peer{conn: conn, key: []byte(conn.Remote()), orders: make(chan []byte, maxOrders)}
+		tasks.Go(func() { p.write(ctx) })
+		tasks.Go(func() { h.read(ctx, p) })
+	}
+}

@@ -1,0 +1,224 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/iota-train/iota/edge/transport"
+	"github.com/iota-train/iota/protocol/message"
+)
+
+// peer is a participant's connection, seen from the hub. The connection proved the key.
+type peer struct {
+	conn    *transport.Conn
+	key     []byte
+	session []byte // empty before it registered; owned by the hub's goroutine
+
+	orders chan []byte
+	once   sync.Once
+}
+
+// close ends the connection. Its reader notices and tells the core.
+func (p *peer) close() {
+	if p != nil {
+		p.conn.Close()
+	}
+}
+
+// finish lets what is queued leave and closes then. Only the hub's goroutine calls it, as it alone queues orders.
+func (p *peer) finish() { p.once.Do(func() { close(p.orders) }) }
+
+// write sends the queued orders. A participant that does not take them is disconnected, not waited for.
+func (p *peer) write(ctx context.Context) {
+	defer p.close()
+	for {
+		select {
+		case b, ok := <-p.orders:
+			if !ok {
+				return
+			}
+			sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendPatience)
+			err := p.conn.Send(sending, b)
+			cancel()
+			if err != nil {
+				return
+			}
+		case <-ctx.Done():
+			p.flush()
+			return
+		}
+	}
+}
+
+// flush sends what is queued when the hub ends, as far as the connection takes it at once.
+func (p *peer) flush() {
+	ctx, cancel := context.WithTimeout(context.Background(), sendPatience)
+	defer cancel()
+	for {
+		select {
+		case b, ok := <-p.orders:
+			if !ok || p.conn.Send(ctx, b) != nil {
+				return
+			}
+		default:
+			return
+		}
+	}
+}
+
+// read verifies what a participant sends and queues it for the core.
+func (h *Hub) read(ctx context.Context, p *peer) {
+	err := h.readAll(ctx, p)
+	if err != nil && !errors.Is(err, transport.ErrClosed) && ctx.Err() == nil {
+		h.Log.Warn("connection closed", "miner", message.Short(p.key), "err", err)
+	}
+	p.close()
+	select {
+	case h.events <- arrival{from: p}:
+	case <-ctx.Done():
+	}
+}
+
+func (h *Hub) readAll(ctx context.Context, p *peer) error {
+	for first := true; ; first = false {
+		b, err := p.conn.Recv(ctx)
+		if err != nil {
+			return err
+		}
+		var envelope message.Envelope
+		if err := message.Decode(b, &envelope); err != nil {
+			return err
+		}
+		if first != (envelope.GetRegister() != nil) {
+			return errors.New("the first message, and no other, registers")
+		}
+		event, err := h.verify(ctx, p.key, &envelope)
+		if err != nil {
+			return err
+		}
+		select {
+		case h.events <- arrival{p, event}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// verify makes an event of a message whose signature holds and whose blobs are stored.
+func (h *Hub) verify(ctx context.Context, key []byte, e *message.Envelope) (*message.Event, error) {
+	event := &message.Event{Miner: key}
+	switch kind := e.GetKind().(type) {
+	case *message.Envelope_Register:
+		event.Kind = &message.Event_Register{Register: kind.Register}
+	case *message.Envelope_Heartbeat:
+		event.Kind = &message.Event_Heartbeat{Heartbeat: kind.Heartbeat}
+	case *message.Envelope_Result:
+		if !kind.Result.Verify(key) {
+			return nil, errors.New("a result whose signature does not hold")
+		}
+		receipt, err := kind.Result.Open()
+		if err != nil {
+			return nil, err
+		}
+		if err := h.checkStored(ctx, receipt, true); err != nil {
+			return nil, err
+		}
+		event.Kind = &message.Event_Result{Result: kind.Result}
+	default:
+		return nil, errors.New("a message of unknown kind")
+	}
+	return event, nil
+}
+
+// checkStored returns an error unless every blob that a receipt claims is in the store: intact when it is read whole,
+// else only there.
+func (h *Hub) checkStored(ctx context.Context, r *message.Receipt, whole bool) error {
+	if r.GetFault() != message.Fault_FAULT_NONE || !stored(r.GetTask().GetKind()) {
+		return nil
+	}
+	for _, ref := range r.GetOutputs() {
+		hash, ok := hashOf(ref)
+		if !ok {
+			return fmt.Errorf("%s: an output without a hash", r.GetTask().Key())
+		}
+		if whole {
+			if _, err := h.Blobs.Get(ctx, hash, ref.GetSize()); err != nil {
+				return fmt.Errorf("%s: output: %w", r.GetTask().Key(), err)
+			}
+			continue
+		}
+		if ok, err := h.Blobs.Has(ctx, hash); err != nil || !ok {
+			return fmt.Errorf("%s: output %s is not stored", r.GetTask().Key(), hash.Short())
+		}
+	}
+	return nil
+}
+
+// admit turns what arrived into the events that the core is to see.
+func (h *Hub) admit(ctx context.Context, a arrival) []*message.Event {
+	p := a.from
+	if p == nil {
+		return []*message.Event{a.event}
+	}
+	current := h.peers[string(p.key)]
+	switch {
+	case a.event == nil && current == p:
+		delete(h.peers, string(p.key))
+		p.finish()
+		return []*message.Event{p.gone()}
+	case a.event == nil:
+		p.finish()
+		return nil
+	case a.event.GetRegister() != nil:
+		p.session = a.event.GetRegister().GetSession()
+		h.peers[string(p.key)] = p
+		if current == nil {
+			return []*message.Event{a.event}
+		}
+		current.close() // the participant dialled anew
+		return []*message.Event{current.gone(), a.event}
+	case current != p:
+		return nil
+	}
+	if result := a.event.GetResult(); result != nil {
+		// The reader saw the blobs whole. They may have been deleted since, by this goroutine.
+		receipt, err := result.Open()
+		if err == nil {
+			err = h.checkStored(ctx, receipt, false)
+		}
+		if err != nil {
+			h.Log.Warn("connection closed", "miner", message.Short(p.key), "err", err)
+			p.close()
+			return nil
+		}
+	}
+	return []*message.Event{a.event}
+}
+
+func (p *peer) gone() *message.Event {
+	return &message.Event{Miner: p.key, Kind: &message.Event_Gone{Gone: &message.Gone{Session: p.session}}}
+}
+
+// send queues an order. One that finds the queue full ends the connection: the core must not wait, and the miner gets
+// its standing orders again when it is back.
+func (h *Hub) send(key []byte, order *message.Order) {
+	p := h.peers[string(key)]
+	if p == nil {
+		return
+	}
+	select {
+	case p.orders <- message.Encode(order):
+	default:
+		h.Log.Warn("connection closed: it does not take its orders", "miner", message.Short(key))
+		p.close()
+	}
+}
+
+// dismiss ends all connections after their last orders.
+func (h *Hub) dismiss() {
+	for _, p := range h.peers {
+		p.finish()
+	}
+}

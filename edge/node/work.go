@@ -1,0 +1,139 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/iota-train/iota/edge/store"
+	"github.com/iota-train/iota/protocol/message"
+)
+
+// work computes: always the most urgent order that is ready when the gate lets the miner in.
+func (m *Miner) work(ctx context.Context) error {
+	for {
+		ready, err := m.orders.ready()
+		if err != nil {
+			return err
+		}
+		if !ready {
+			select {
+			case <-m.orders.changed:
+				continue
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		if err := m.Gate.enter(ctx); err != nil {
+			return err
+		}
+		var done []upload
+		if j := m.orders.pop(); j != nil {
+			done, err = m.perform(j)
+		}
+		m.Gate.leave()
+		if err != nil {
+			return err
+		}
+		for _, u := range done {
+			select {
+			case m.uploads <- u:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}
+}
+
+// perform carries out one order. An order that makes no sense to the worker changes nothing: the orchestrator's lease
+// on it runs out, and its operator reads why.
+func (m *Miner) perform(j *job) ([]upload, error) {
+	switch kind := j.order.GetKind().(type) {
+	case *message.Order_Ack:
+		results, err := m.worker.Acknowledge(kind.Ack)
+		if err != nil {
+			m.Log.Warn("acknowledgement ignored", "err", err)
+		}
+		m.acksSeen.Store(m.worker.AcksSeen())
+		var done []upload
+		for _, r := range results {
+			done = append(done, upload{result: r})
+		}
+		return done, nil
+	case *message.Order_Refusal:
+		m.Log.Debug("refused", "task", kind.Refusal.GetTask().Key(), "reason", kind.Refusal.GetReason())
+		m.worker.Drop(kind.Refusal.GetTask(), kind.Refusal.GetAttempt())
+	case *message.Order_Cancel:
+		if kind.Cancel.GetTask() != nil {
+			m.worker.Drop(kind.Cancel.GetTask(), kind.Cancel.GetAttempt())
+		}
+	case *message.Order_Task:
+		return m.do(kind.Task, j.inputs)
+	}
+	return nil, nil
+}
+
+func (m *Miner) do(t *message.Task, inputs [][]byte) ([]upload, error) {
+	result, outputs, err := m.worker.Do(t, inputs)
+	m.acksSeen.Store(m.worker.AcksSeen())
+	if err != nil || result == nil {
+		m.Log.Warn("order ignored", "err", err)
+		return nil, nil
+	}
+	kind := t.GetId().GetKind()
+	if kind == message.TaskKind_INSTALL && m.Save != nil {
+		if err := m.Save(m.worker.Save()); err != nil {
+			return nil, fmt.Errorf("save miner state: %w", err)
+		}
+	}
+	return []upload{{result, outputs, kind == message.TaskKind_UPLOAD}}, nil
+}
+
+// upload stores outputs and hands their results to the outbox, in the order of the log.
+func (m *Miner) upload(ctx context.Context) error {
+	for {
+		select {
+		case u := <-m.uploads:
+			for _, b := range u.outputs {
+				if err := m.put(ctx, b, u.durable); err != nil {
+					return err
+				}
+				m.uploaded.Add(uint64(len(b)))
+			}
+			if err := m.outbox.add(ctx, u.result); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (m *Miner) put(ctx context.Context, b []byte, durable bool) error {
+	put := m.Blobs.Put
+	if durable {
+		put = m.Blobs.PutDurable
+	}
+	_, err := put(ctx, b)
+	return err
+}
+
+// fetch gets a task's inputs. One that is missing or corrupt stays nil, which the worker reports; so does an empty
+// reference, which stands for a lost shard.
+func (m *Miner) fetch(ctx context.Context, t *message.Task) ([][]byte, error) {
+	inputs := make([][]byte, len(t.GetInputs()))
+	for i, ref := range t.GetInputs() {
+		hash, ok := hashOf(ref)
+		if !ok || ref.GetSize() == 0 {
+			continue
+		}
+		b, err := m.Blobs.Get(ctx, hash, ref.GetSize())
+		switch {
+		case err == nil:
+			inputs[i] = b
+		case !errors.Is(err, store.ErrMissing) && !errors.Is(err, store.ErrCorrupt):
+			return nil, fmt.Errorf("fetch input %d of %s: %w", i, t.GetId().Key(), err)
+		}
+	}
+	return inputs, nil
+}
