@@ -22,13 +22,18 @@ const momentumPrefix = "outer_momentum/"
 type checkpoint struct {
 	config  model.Config
 	stage   int
-	epoch   uint64
-	rate    float32 // inner learning rate of the epoch when the checkpoint came to be: the schedule's position
+	mark    mark
 	weights []float32
 	outer   []float32
 }
 
-// newCheckpoint returns one of zeros at epoch 0.
+// mark says at which point of the run a checkpoint came to be. That of the initial weights is zero.
+type mark struct {
+	epoch uint64  // that began with it
+	rate  float32 // inner learning rate of that epoch: the schedule's position
+}
+
+// newCheckpoint returns one of zeros.
 func (m *Miner) newCheckpoint(stage int) *checkpoint {
 	size := m.config.StageSize(stage)
 	return &checkpoint{config: m.config, stage: stage, weights: make([]float32, size), outer: make([]float32, size)}
@@ -36,7 +41,7 @@ func (m *Miner) newCheckpoint(stage int) *checkpoint {
 
 // checkpoint returns that of the miner's epoch. It shares the miner's memory.
 func (m *Miner) checkpoint() *checkpoint {
-	return &checkpoint{m.config, m.stage.Index(), m.epoch, m.recorded, m.start.w, m.outer}
+	return &checkpoint{m.config, m.stage.Index(), m.mark, m.start.w, m.outer}
 }
 
 // write encodes the checkpoint as safetensors with Hugging Face names.
@@ -49,8 +54,8 @@ func (c *checkpoint) write(w io.Writer) error {
 	return tensor.WriteSafetensors(w, tensors, map[string]string{
 		"format": "pt",
 		"stage":  strconv.Itoa(c.stage),
-		"epoch":  strconv.FormatUint(c.epoch, 10),
-		"rate":   strconv.FormatUint(uint64(math.Float32bits(c.rate)), 10),
+		"epoch":  strconv.FormatUint(c.mark.epoch, 10),
+		"rate":   strconv.FormatUint(uint64(math.Float32bits(c.mark.rate)), 10),
 	})
 }
 
@@ -96,14 +101,14 @@ func (m *Miner) readCheckpoint(stage int, b []byte) (*checkpoint, error) {
 	if f.Metadata["stage"] != strconv.Itoa(stage) {
 		return nil, fmt.Errorf("checkpoint: it is of stage %q", f.Metadata["stage"])
 	}
-	if c.epoch, err = strconv.ParseUint(f.Metadata["epoch"], 10, 64); err != nil {
+	if c.mark.epoch, err = strconv.ParseUint(f.Metadata["epoch"], 10, 64); err != nil {
 		return nil, fmt.Errorf("checkpoint: epoch: %w", err)
 	}
 	bits, err := strconv.ParseUint(f.Metadata["rate"], 10, 32)
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint: rate: %w", err)
 	}
-	if c.rate, err = readRate(uint32(bits)); err != nil {
+	if c.mark.rate, err = readRate(uint32(bits)); err != nil {
 		return nil, fmt.Errorf("checkpoint: %w", err)
 	}
 	if err := m.config.Import(stage, c.weights, f); err != nil {

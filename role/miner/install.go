@@ -2,7 +2,6 @@ package miner
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/iota-train/iota/learn/kernel"
 	"github.com/iota-train/iota/learn/optim"
@@ -40,8 +39,8 @@ func (m *Miner) install(w *work) error {
 	m.release(m.start)
 	m.release(m.current)
 	m.saved.set(m.private)
-	m.recorded = rate
 	m.begin(m.epoch+1, rate, next)
+	m.mark = mark{m.epoch, rate}
 	w.receipt.Outputs = []*message.BlobRef{m.checkpoint().ref()}
 	m.commit(w.receipt)
 	return nil
@@ -81,7 +80,7 @@ func (m *Miner) nesterov(theta, start, momentum, g []float32) error {
 	return nil
 }
 
-// outerStep recomputes the outer step of any stage from blobs: the checkpoint, none at epoch 0, then the merged shards.
+// outerStep recomputes the outer step of any stage from blobs: the checkpoint, if the stage has one, then the merged shards.
 func (m *Miner) outerStep(w *work) error {
 	stage := int(w.id.GetStage())
 	if stage >= m.config.Stages() {
@@ -98,7 +97,7 @@ func (m *Miner) outerStep(w *work) error {
 	}
 	from := *w
 	from.inputs = w.inputs[:len(w.inputs)-shards]
-	c, err := m.origin(&from, stage, math.Float32bits(rate))
+	c, err := m.origin(&from, stage)
 	if err != nil {
 		return err
 	}
@@ -109,7 +108,7 @@ func (m *Miner) outerStep(w *work) error {
 	if err := m.nesterov(c.weights, c.weights, c.outer, g); err != nil {
 		return err
 	}
-	c.epoch, c.rate = c.epoch+1, rate
+	c.mark = mark{w.id.GetEpoch() + 1, rate}
 	w.receipt.Outputs = []*message.BlobRef{c.ref()}
 	return nil
 }

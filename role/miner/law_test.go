@@ -10,6 +10,7 @@ import (
 	"github.com/iota-train/iota/learn/optim"
 	"github.com/iota-train/iota/learn/tensor"
 	"github.com/iota-train/iota/protocol/message"
+	"github.com/iota-train/iota/role/manifest"
 )
 
 // unsplit trains the whole model as one stage; clipping and outer step go by the groups of the split one.
@@ -26,10 +27,7 @@ type unsplit struct {
 
 func newUnsplit(t *testing.T, n *network) *unsplit {
 	t.Helper()
-	split, err := Shape(n.manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	split := manifest.Shape(n.manifest)
 	whole, err := split.WithStages(1)
 	if err != nil {
 		t.Fatal(err)

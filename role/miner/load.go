@@ -1,7 +1,6 @@
 package miner
 
 import (
-	"errors"
 	"fmt"
 	"math"
 
@@ -10,7 +9,7 @@ import (
 	"github.com/iota-train/iota/protocol/message"
 )
 
-// load takes over a stage: from a checkpoint, or at epoch 0 from the initial weights. Moments, residual and step count
+// load takes over a stage: from a checkpoint, or from the initial weights where the stage has none yet. Moments, residual and step count
 // go on if they are of this stage, as they were at the last install; else they start at zero.
 func (m *Miner) load(w *work) error {
 	index := int(w.id.GetStage())
@@ -22,7 +21,7 @@ func (m *Miner) load(w *work) error {
 		return err
 	}
 	w.receipt.RateBits = w.rate
-	c, err := m.origin(w, index, w.rate)
+	c, err := m.origin(w, index)
 	if err != nil {
 		return err
 	}
@@ -32,7 +31,7 @@ func (m *Miner) load(w *work) error {
 	if m.saved.stage != index || m.saved.t == 0 {
 		m.saved = m.newPrivate(index)
 	}
-	m.outer, m.recorded = c.outer, c.rate
+	m.outer, m.mark = c.outer, c.mark
 	m.begin(w.id.GetEpoch(), rate, &version{w: c.weights, holders: 1})
 	m.private.set(m.saved)
 	w.receipt.Outputs = []*message.BlobRef{m.checkpoint().ref()}
@@ -40,17 +39,14 @@ func (m *Miner) load(w *work) error {
 	return nil
 }
 
-// origin returns the checkpoint that a task starts from: its first input, or the initial weights at epoch 0, for which
-// the rate is to be recorded.
-func (m *Miner) origin(w *work, stage int, rate uint32) (*checkpoint, error) {
+// origin returns the checkpoint that a task starts from: its first input, or the initial weights if it has none. It may
+// be of an earlier epoch: a stage that nobody served during a merge keeps its checkpoint.
+func (m *Miner) origin(w *work, stage int) (*checkpoint, error) {
 	switch {
 	case len(w.inputs) > 1:
 		return nil, fmt.Errorf("%d inputs, want a checkpoint or none", len(w.inputs))
-	case len(w.inputs) == 0 && w.id.GetEpoch() > 0:
-		return nil, errors.New("no checkpoint, which only epoch 0 does without")
 	case len(w.inputs) == 0:
 		c := m.newCheckpoint(stage)
-		c.rate = math.Float32frombits(rate)
 		m.config.Init(stage, c.weights, m.manifest.GetData().GetSeed())
 		return c, nil
 	}
@@ -58,8 +54,8 @@ func (m *Miner) origin(w *work, stage int, rate uint32) (*checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.epoch != w.id.GetEpoch() {
-		return nil, fmt.Errorf("the checkpoint is of epoch %d", c.epoch)
+	if c.mark.epoch > w.id.GetEpoch() {
+		return nil, fmt.Errorf("the checkpoint is of epoch %d", c.mark.epoch)
 	}
 	if !kernel.AllFinite(c.weights) || !kernel.AllFinite(c.outer) {
 		return nil, &faulty{message.Fault_NON_FINITE_INPUT, "the checkpoint is not finite"}
@@ -112,10 +108,12 @@ func readRate(bits uint32) (float32, error) {
 	return rate, nil
 }
 
-// upload gives the checkpoint of the epoch's start.
+// upload gives the checkpoint of the epoch's start. The order may still count the epoch that the install ended.
 func (m *Miner) upload(w *work) error {
-	if err := m.here(w); err != nil {
-		return err
+	if m.stage == nil || w.id.GetEpoch()+1 != m.epoch || w.id.GetStage() != uint32(m.stage.Index()) {
+		if err := m.here(w); err != nil {
+			return err
+		}
 	}
 	if err := w.want(0); err != nil {
 		return err

@@ -34,12 +34,12 @@ type Miner struct {
 	engine   *kernel.Engine
 	log      log
 
-	stage    *model.Stage // nil before the first LOAD
-	size     int          // weights of the stage
-	epoch    uint64
-	rate     float32 // inner learning rate of the epoch
-	recorded float32 // the rate that the epoch's checkpoint names
-	closed   bool    // the epoch's training is over, until the install
+	stage  *model.Stage // nil before the first LOAD
+	size   int          // weights of the stage
+	epoch  uint64
+	rate   float32 // inner learning rate of the epoch
+	mark   mark    // of the checkpoint that start and outer encode to
+	closed bool    // the epoch's training is over, until the install
 
 	start   *version  // weights at the start of the epoch
 	outer   []float32 // momentum of the outer step
@@ -61,16 +61,9 @@ type Miner struct {
 // New returns a miner of a run that holds no stage yet. session names the process: 16 bytes that no other process has.
 // It is an error if the manifest contradicts itself, or if text is not the text that it names.
 func New(manifest *message.Manifest, key ed25519.PrivateKey, session []byte, text *data.Dataset, engine *kernel.Engine) (*Miner, error) {
-	config, err := Shape(manifest)
+	config, r, err := readManifest(manifest)
 	if err != nil {
-		return nil, fmt.Errorf("manifest: %w", err)
-	}
-	r, err := readRules(manifest.GetRules())
-	if err != nil {
-		return nil, fmt.Errorf("manifest: %w", err)
-	}
-	if id := manifest.GetNumerics(); id != kernel.NumericsID {
-		return nil, fmt.Errorf("manifest: numerics %q, this miner computes %s", id, kernel.NumericsID)
+		return nil, err
 	}
 	if len(key) != ed25519.PrivateKeySize {
 		return nil, fmt.Errorf("key of %d bytes, want %d", len(key), ed25519.PrivateKeySize)

@@ -12,6 +12,7 @@ import (
 	"github.com/iota-train/iota/learn/kernel"
 	"github.com/iota-train/iota/learn/model"
 	"github.com/iota-train/iota/protocol/message"
+	"github.com/iota-train/iota/role/manifest"
 )
 
 var sampleText = sync.OnceValue(func() *data.Dataset {
@@ -43,12 +44,10 @@ func testManifest(t testing.TB, edit func(*message.Manifest)) *message.Manifest 
 			SeqLen: uint32(c.SeqLen), Batch: uint32(c.Batch), Cuts: []uint32{1, 1, 1}, RopeTheta: c.RopeTheta,
 			Boundary: model.None, BoundaryWidth: uint32(c.BoundaryWidth), Wire: "f32",
 		},
-		Data: &message.Data{Tokenizer: data.Bytes, Hash: hash[:], Seed: 7},
-		Rules: &message.Rules{
-			InnerSteps: 4, MicroBatchesPerStep: 1, CommitEvery: 2, Share: "f32", OuterRate: 1, Clip: 1, WeightDecay: 0.1,
-			MaxSlots: 4,
-		},
+		Data:  &message.Data{Tokenizer: data.Bytes, Hash: hash[:], Seed: 7},
+		Rules: manifest.DefaultRules(),
 	}
+	m.Rules.CommitEvery, m.Rules.MaxSlots = 2, 4
 	if edit != nil {
 		edit(m)
 	}

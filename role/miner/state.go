@@ -149,8 +149,13 @@ func (m *Miner) empty() {
 }
 
 // Drop frees what the miner holds for an attempt that was refused or cancelled: the slot of a forward, or the gradient
-// of a backward that waits and the slot that it would have used. Unknown ones are ignored.
+// of a backward that waits and the slot that it would have used. Attempt 0 of a forward stands for any, and no task at
+// all for everything that is held. Unknown ones are ignored.
 func (m *Miner) Drop(id *message.TaskID, attempt uint32) {
+	if id == nil {
+		m.empty()
+		return
+	}
 	if m.stage == nil || id.GetEpoch() != m.epoch || id.GetStage() != uint32(m.stage.Index()) {
 		return
 	}
@@ -162,7 +167,7 @@ func (m *Miner) Drop(id *message.TaskID, attempt uint32) {
 	}
 	for i := len(m.slots) - 1; i >= 0; i-- {
 		s := m.slots[i]
-		forward := id.GetKind() == message.TaskKind_FORWARD && s.attempt == attempt
+		forward := id.GetKind() == message.TaskKind_FORWARD && (s.attempt == attempt || attempt == 0)
 		if s.batch == id.GetBatch() && (forward || id.GetKind() == message.TaskKind_BACKWARD) {
 			m.freeSlot(i)
 		}

@@ -49,7 +49,7 @@ func (m *Miner) innerStep() *message.Result {
 	if err != nil {
 		(&work{receipt: r}).blame(err)
 	}
-	if c := m.rules.commitEvery; c > 0 && m.step%c == 0 {
+	if m.step%m.rules.commitEvery == 0 {
 		m.commit(r)
 	}
 	return m.log.sign(r)
