@@ -70,6 +70,7 @@ func (m *Miner) takeStage(index int) error {
 		m.release(m.start)
 		m.release(m.current)
 		m.start, m.current = nil, nil
+		m.memory.vectors.free = nil // the new weights come with memory of their own
 	}
 	if m.stage != nil && m.stage.Index() == index {
 		return nil
