@@ -20,10 +20,7 @@ import (
 // TestGolden compares every number of the golden vectors with ours. The vectors
 // lie in testdata/golden, or in the folder that IOTA_GOLDEN names.
 func TestGolden(t *testing.T) {
-	dir := os.Getenv("IOTA_GOLDEN")
-	if dir == "" {
-		dir = filepath.Join("testdata", "golden")
-	}
+	dir := goldenDir()
 	files, err := filepath.Glob(filepath.Join(dir, "*.safetensors"))
 	if err != nil {
 		t.Fatal(err)
@@ -40,6 +37,19 @@ func TestGolden(t *testing.T) {
 			t.Log(g.worst)
 		})
 	}
+}
+
+// goldenDir returns the folder of the vectors. A relative IOTA_GOLDEN is taken
+// from the repository's root, where go test is usually called.
+func goldenDir() string {
+	dir := os.Getenv("IOTA_GOLDEN")
+	switch {
+	case dir == "":
+		return filepath.Join("testdata", "golden")
+	case filepath.IsAbs(dir):
+		return dir
+	}
+	return filepath.Join("..", "..", dir)
 }
 
 // golden is one case file, with a model set up for it.

@@ -40,17 +40,24 @@ func (c Config) startStd(name string) float64 {
 	case strings.HasSuffix(name, ".factor"), c.Boundary == SSN && name == embedName:
 		return initStd * math.Sqrt(d/k) // so that an element of U Z has 0.02
 	case strings.HasSuffix(name, "boundary.encode.weight"):
-		return encodeStd / math.Sqrt(d)
+		return encodeGain / math.Sqrt(d)
 	case strings.HasSuffix(name, "boundary.decode.weight"):
-		return decodeStd / math.Sqrt(k)
+		return decodeGain / math.Sqrt(k)
 	}
 	return initStd
 }
 
-// Gains of a bottleneck's matrices at the start.
+// Gains of a bottleneck's matrices at the start: their standard deviations are
+// encodeGain/sqrt(d) and decodeGain/sqrt(k), on tiny 0.27 and 1.06. At 0.02 the
+// encoded part of the wire is small beside its residual part, and the mean square
+// of what the receiver decodes lies below the norm's epsilon. Measured on tiny
+// after 300 micro-batches of lr 3e-3, in held-out nats, mean of three seeds that
+// spread by 0.03: 2.057 with (0.02, 0.02), 2.061 with (0.09, 0.35), 2.039 with
+// (0.3, 1), 2.063 with (1, 1). At lr 1e-3, one seed: 2.023, 2.007 and 1.996 for
+// the first three.
 const (
-	encodeStd = 1
-	decodeStd = 1
+	encodeGain = 3
+	decodeGain = 3
 )
 
 // DeriveBuffers returns the fixed buffers of SSN, a function of the config's

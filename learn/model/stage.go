@@ -99,7 +99,7 @@ func (s *Stage) first() bool { return s.index == 0 }
 func (s *Stage) last() bool { return s.config.isLast(s.index) }
 
 // Forward computes the stage on one micro-batch, fills t, and writes the wire to
-// out, [B*T, WireWidth]. tokens are [B, T+1]; in is the wire of the stage before,
+// out, [B*T, WireWidth]. tokens are [B, T+1] and pass Config.CheckTokens; in is the wire of the stage before,
 // nil in the first stage. In the last stage out is not used and t is ready for
 // Backward only after Loss.
 func (s *Stage) Forward(w []float32, tokens []int32, in, out []float32, t *Tape) {

@@ -64,7 +64,7 @@ func (a AdamW) StepScaled(params []tensor.Param, w, g, m, v []float32, scale, lr
 		Correct2: float32(1 / (1 - power(a.Beta2, t))),
 		LR:       lr, Eps: float32(a.Eps),
 	}
-	keep := float32(1 - float64(lr)*a.Decay)
+	keep := float32(1 - float64(float64(lr)*a.Decay))
 	for _, p := range params {
 		c.Keep = 1
 		if len(p.Shape) == 2 {

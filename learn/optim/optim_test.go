@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/iota-train/iota/learn/tensor"
@@ -13,6 +14,9 @@ import (
 func TestNesterovAgreesWithGoldenVectors(t *testing.T) {
 	dir := "testdata"
 	if d := os.Getenv("IOTA_GOLDEN"); d != "" {
+		if !filepath.IsAbs(d) { // from the repository's root
+			d = filepath.Join("..", "..", d)
+		}
 		if _, err := os.Stat(d + "/outer.json"); err == nil {
 			dir = d
 		}
