@@ -25,7 +25,7 @@ type unsplit struct {
 	step, epoch, summed int
 }
 
-func newUnsplit(t *testing.T, n *network) *unsplit {
+func newUnsplit(t testing.TB, n *network) *unsplit {
 	t.Helper()
 	split := manifest.Shape(n.manifest)
 	whole, err := split.WithStages(1)

@@ -47,6 +47,7 @@ func testManifest(t testing.TB, edit func(*message.Manifest)) *message.Manifest 
 		Data:  &message.Data{Tokenizer: data.Bytes, Hash: hash[:], Seed: 7},
 		Rules: manifest.DefaultRules(),
 	}
+	m.Model.SeqLen, m.Model.Batch = 12, 2 // enough for every law, and quick in portable code too
 	m.Rules.CommitEvery, m.Rules.MaxSlots = 2, 4
 	if edit != nil {
 		edit(m)
