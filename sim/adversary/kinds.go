@@ -1,0 +1,142 @@
+package adversary
+
+import (
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+
+	"github.com/iota-train/iota/learn/tensor"
+	"github.com/iota-train/iota/protocol/message"
+)
+
+// kind is a way to misbehave.
+type kind struct {
+	name    string
+	tasks   []message.TaskKind
+	ignores bool                                // leaves the task undone
+	lags    bool                                // takes its time
+	fails   bool                                // reports a fault of its own
+	tensor  func(x []float32, d *rand.Rand)     // changes a tensor in place
+	by      func(*rule, *message.TaskID) uint64 // seed of d; the rule's own dice if nil
+	stale   bool
+}
+
+var (
+	wires    = []message.TaskKind{message.TaskKind_FORWARD, message.TaskKind_LOSS, message.TaskKind_BACKWARD, message.TaskKind_EVALUATE}
+	training = append([]message.TaskKind{message.TaskKind_SHARE}, wires...)
+	reduces  = []message.TaskKind{message.TaskKind_REDUCE}
+)
+
+var kinds = []kind{
+	{name: "free-rider", tasks: training, tensor: noise},
+	{name: "zero", tasks: training, tensor: func(x []float32, _ *rand.Rand) { clear(x) }},
+	{name: "scale", tasks: training, tensor: func(x []float32, _ *rand.Rand) { times(x, 10) }},
+	{name: "sign-flip", tasks: training, tensor: func(x []float32, _ *rand.Rand) { times(x, -1) }},
+	{name: "stale", tasks: training, stale: true},
+	{name: "backward-noise", tasks: []message.TaskKind{message.TaskKind_LOSS, message.TaskKind_BACKWARD}, tensor: noise},
+	{name: "bad-reduce", tasks: reduces, tensor: noise},
+	{name: "collude-reduce", tasks: reduces, tensor: noise, by: ofTask},
+	{name: "nan", tasks: training, tensor: func(x []float32, d *rand.Rand) { x[d.IntN(len(x))] = float32(math.NaN()) }},
+	{name: "slow", tasks: training, lags: true},
+	{name: "drop", tasks: append(append([]message.TaskKind{}, training...), message.TaskKind_REDUCE), ignores: true},
+}
+
+// injected are accidents rather than lies: simulations cause them, nobody asks for them.
+var injected = []kind{{name: "fault", tasks: training, fails: true}}
+
+// ofTask makes colluders change a shard alike: the lie follows from the task.
+func ofTask(_ *rule, id *message.TaskID) uint64 {
+	return binary.LittleEndian.Uint64(message.Hash(id))
+}
+
+// noise replaces a tensor by another one of the same size and strength.
+func noise(x []float32, d *rand.Rand) {
+	sum := 0.0
+	for _, v := range x {
+		sum += float64(v) * float64(v)
+	}
+	strength := math.Sqrt(sum / float64(len(x)))
+	if strength == 0 {
+		strength = 1
+	}
+	for i := range x {
+		x[i] = float32(strength * d.NormFloat64())
+	}
+}
+
+func times(x []float32, s float32) {
+	for i := range x {
+		x[i] *= s
+	}
+}
+
+// slowness is how many times longer a slow miner takes.
+const slowness = 10
+
+// alter changes a receipt and its outputs, and reports whether anything is different now.
+func (a *Adversary) alter(r *rule, receipt *message.Receipt, outputs *[][]byte) bool {
+	switch {
+	case r.lags:
+		return false
+	case r.fails:
+		receipt.Fault, receipt.Note = message.Fault_NON_FINITE_OWN, "a number is not finite"
+		receipt.Outputs, receipt.LossBits, *outputs = nil, 0, nil
+		return true
+	case r.stale:
+		old := a.last[receipt.GetTask().GetKind()]
+		if len(old) != len(*outputs) || len(old) == 0 {
+			return false
+		}
+		for i := range old {
+			if len(old[i]) != len((*outputs)[i]) {
+				return false
+			}
+		}
+		*outputs = old
+	default:
+		*outputs = a.bend(r, receipt.GetTask(), *outputs)
+	}
+	receipt.Outputs = nil
+	for _, b := range *outputs {
+		receipt.Outputs = append(receipt.Outputs, message.Ref(b))
+	}
+	return len(*outputs) > 0
+}
+
+// bend changes every tensor of some outputs. The outputs themselves stay: the worker may give them again.
+func (a *Adversary) bend(r *rule, id *message.TaskID, outputs [][]byte) [][]byte {
+	dt := tensor.DType(a.manifest.GetModel().GetWire())
+	if k := id.GetKind(); k == message.TaskKind_SHARE || k == message.TaskKind_REDUCE {
+		dt = tensor.DType(a.manifest.GetRules().GetShare())
+	}
+	dice := r.dice
+	if r.by != nil {
+		var s [32]byte
+		binary.LittleEndian.PutUint64(s[:], r.by(r, id))
+		dice = rand.New(rand.NewChaCha8(s))
+	}
+	bent := make([][]byte, len(outputs))
+	for i, b := range outputs {
+		bent[i] = b
+		x := make([]float32, elements(len(b), dt))
+		if len(x) == 0 || tensor.Decode(x, b, dt) != nil {
+			continue
+		}
+		r.tensor(x, dice)
+		bent[i] = tensor.Encode(nil, x, dt, 0)
+	}
+	return bent
+}
+
+// elements is the length of a tensor whose encoding has so many bytes.
+func elements(bytes int, dt tensor.DType) int {
+	low, high := 0, bytes
+	for low < high { // EncodedSize grows with the length
+		if mid := (low + high + 1) / 2; tensor.EncodedSize(mid, dt) <= bytes {
+			low = mid
+		} else {
+			high = mid - 1
+		}
+	}
+	return low
+}

@@ -1,0 +1,295 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/iota-train/iota/edge/transport"
+	"github.com/iota-train/iota/learn/data"
+	"github.com/iota-train/iota/learn/kernel"
+	"github.com/iota-train/iota/learn/model"
+	"github.com/iota-train/iota/protocol/message"
+	"github.com/iota-train/iota/role/manifest"
+	"github.com/iota-train/iota/role/orchestrator"
+)
+
+// Scenario carries out the commands of one transcript.
+type Scenario struct {
+	Seed *uint64 // if set, in place of the seeds that the transcript names
+	sim  *Sim
+}
+
+// Sim returns the network of the last `network` command, or nil.
+func (c *Scenario) Sim() *Sim { return c.sim }
+
+// Close frees the network.
+func (c *Scenario) Close() {
+	if c.sim != nil {
+		c.sim.Close()
+	}
+}
+
+// Do carries out one command and returns its output, lines without an empty one among them. A mistake in the command,
+// or a broken law, is in the output too: a transcript shows it.
+func (c *Scenario) Do(command string) (string, error) {
+	name, args, err := parseCommand(command)
+	if err != nil {
+		return "", err
+	}
+	lines, err := c.do(name, args)
+	if err == nil {
+		err = args.unused()
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	if c.sim != nil && c.sim.err != nil {
+		return "", c.sim.err
+	}
+	if len(lines) == 0 {
+		return "ok\n", nil
+	}
+	return strings.Join(lines, "\n") + "\n", nil
+}
+
+func (c *Scenario) do(name string, a *arguments) ([]string, error) {
+	if name == "network" {
+		return nil, c.network(a)
+	}
+	if c.sim == nil {
+		return nil, fmt.Errorf("there is no network yet: begin with one")
+	}
+	switch name {
+	case "run":
+		return c.run(a)
+	case "view":
+		return c.view(), nil
+	case "miners":
+		return c.miners(), nil
+	case "totals":
+		return c.totals(), nil
+	case "hashes":
+		return c.hashes(), nil
+	case "laws":
+		return []string{"the laws hold"}, c.sim.Verify()
+	}
+	return nil, c.disturb(name, a)
+}
+
+// disturb carries out the commands that make something happen, all of which take no time.
+func (c *Scenario) disturb(name string, a *arguments) error {
+	s := c.sim
+	switch name {
+	case "join":
+		n, factor := a.number("n", 1), a.float("factor", 1)
+		for range n {
+			s.Join(1).Slow(factor)
+		}
+		return a.err
+	case "restart":
+		s.Restart(a.duration("down", 0))
+		return a.err
+	case "stop":
+		s.hub.step(&message.Event{Kind: &message.Event_Stop{Stop: &message.Stop{AtOnce: a.flag("now")}}})
+		return nil
+	}
+	m := s.Machine(a.number("miner", 0))
+	if m == nil {
+		return fmt.Errorf("name one of the %d miners, as in miner=1", len(s.machines))
+	}
+	switch name {
+	case "kill":
+		m.Kill()
+	case "revive":
+		m.Revive(a.number("old", 0))
+	case "slow":
+		m.Slow(a.float("factor", 10))
+	case "cut":
+		m.Cut(a.duration("for", time.Second))
+	case "disconnect":
+		m.Disconnect(a.duration("for", time.Second))
+	case "duplicate":
+		m.Twice(a.number("n", 1))
+	case "nan":
+		return m.nan(a.text("kind", "gradient"), a.number("n", 1))
+	case "badreduce":
+		return m.bent.Times("bad-reduce", a.number("n", 1), s.config.Seed)
+	case "adversary":
+		return m.Lie(a.text("kind", ""), a.float("rate", 1))
+	default:
+		return fmt.Errorf("no such command")
+	}
+	return a.err
+}
+
+// nan makes the machine produce a number that is not finite in its next n tasks of a kind. own: in its own memory, so
+// that it notices; the others are sent to whoever comes next.
+func (m *Machine) nan(kind string, n int) error {
+	what, tasks := "nan", []message.TaskKind(nil)
+	switch kind {
+	case "gradient":
+		tasks = []message.TaskKind{message.TaskKind_LOSS, message.TaskKind_BACKWARD}
+	case "activation":
+		tasks = []message.TaskKind{message.TaskKind_FORWARD}
+	case "share":
+		tasks = []message.TaskKind{message.TaskKind_SHARE}
+	case "own":
+		what, tasks = "fault", []message.TaskKind{message.TaskKind_FORWARD, message.TaskKind_LOSS, message.TaskKind_BACKWARD}
+	default:
+		return fmt.Errorf("kind %q: use gradient, activation, share or own", kind)
+	}
+	return m.bent.Times(what, n, m.sim.config.Seed, tasks...)
+}
+
+// network makes a new network. Its rules are quick ones; each can be given.
+func (c *Scenario) network(a *arguments) error {
+	c.Close()
+	shape, err := model.Preset(a.text("preset", "nano"))
+	if err != nil {
+		return err
+	}
+	if n := a.number("stages", 0); n > 0 {
+		if shape, err = shape.WithStages(n); err != nil {
+			return err
+		}
+	}
+	seed := uint64(a.number("seed", 1))
+	if c.Seed != nil {
+		seed = *c.Seed
+	}
+	config := Config{Seed: seed, Unit: a.duration("unit", 10*time.Millisecond)}
+	if config.Link, err = transport.ParseLink(a.text("link", "unlimited,1ms")); err != nil {
+		return err
+	}
+	m := &message.Manifest{
+		Run: "sim", Preset: a.text("preset", "nano"), Model: manifest.Model(shape), Rules: scenarioRules(a),
+		Numerics: kernel.NumericsID, Data: &message.Data{Seed: seed},
+	}
+	if a.flag("real") {
+		if config.Text, err = sampleText(); err != nil {
+			return err
+		}
+		hash := config.Text.Hash()
+		m.Data.Tokenizer, m.Data.Hash = config.Text.Tokenizer().Name(), hash[:]
+	}
+	config.Manifest = m
+	miners := a.number("miners", 2*shape.Stages())
+	if a.err != nil {
+		return a.err
+	}
+	if c.sim, err = New(config); err != nil {
+		return err
+	}
+	if miners > 0 {
+		c.sim.Join(miners)
+	}
+	return nil
+}
+
+// sampleText is the embedded text.
+func sampleText() (*data.Dataset, error) {
+	tokenizer, err := data.NewTokenizer("bytes")
+	if err != nil {
+		return nil, err
+	}
+	return data.Sample(tokenizer)
+}
+
+// scenarioRules are the rules of a scenario: short epochs and deadlines, unless others are given.
+func scenarioRules(a *arguments) *message.Rules {
+	r := manifest.DefaultRules()
+	r.Epochs = uint32(a.number("epochs", 3))
+	r.InnerSteps, r.MicroBatchesPerStep = uint32(a.number("h", 4)), uint32(a.number("k", 1))
+	r.HeldOut, r.HeldOutPerEpoch = uint32(a.number("heldout", 4)), uint32(a.number("heldoutper", 1))
+	r.Quorum = a.float("q", 1)
+	r.MaxSlots = uint32(a.number("slots", 3))
+	r.KeepEpochs = uint32(a.number("keep", 1))
+	r.Recompute = a.flag("recompute")
+	r.Share = a.text("share", r.Share)
+	r.OuterRate, r.OuterMomentum = a.float("outer", 1), a.float("momentum", 0)
+	for _, d := range []struct {
+		name    string
+		value   *int64
+		usually time.Duration
+	}{
+		{"lease", &r.Lease, 2 * time.Second}, {"epoch", &r.EpochDeadline, time.Minute}, {"drain", &r.DrainDeadline, 5 * time.Second},
+		{"sharing", &r.ShareDeadline, 5 * time.Second}, {"grace", &r.ShareGrace, 5 * time.Second},
+		{"reducing", &r.ReduceDeadline, 5 * time.Second}, {"installing", &r.InstallDeadline, 5 * time.Second},
+		{"reconnect", &r.Reconnect, 10 * time.Second}, {"patience", &r.Patience, 20 * time.Second},
+	} {
+		*d.value = int64(a.duration(d.name, d.usually))
+	}
+	return r
+}
+
+// run lets time pass: until something happens, or for a time.
+func (c *Scenario) run(a *arguments) ([]string, error) {
+	s, text := c.sim, a.text("until", "")
+	limit := a.duration("max", 10*time.Minute)
+	until := func() bool { return false }
+	if d := a.duration("for", 0); d > 0 {
+		limit = d
+	} else {
+		var err error
+		if until, err = s.condition(text); err != nil {
+			return nil, err
+		}
+	}
+	if a.err != nil {
+		return nil, a.err
+	}
+	held := s.Run(until, limit)
+	lines := s.Lines()
+	if !held && text != "" && s.err == nil {
+		lines = append(lines, fmt.Sprintf("%s not reached: %s", seconds(s.now), text))
+	}
+	if len(lines) == 0 {
+		lines = []string{seconds(s.now)}
+	}
+	return lines, nil
+}
+
+// condition reads what to run until.
+func (s *Sim) condition(text string) (func() bool, error) {
+	kind, value, _ := strings.Cut(text, ":")
+	switch kind {
+	case "end":
+		return s.Finished, nil
+	case "epoch":
+		n, err := strconv.ParseUint(value, 10, 32)
+		return func() bool { return s.hub.core.Epoch >= n || s.Finished() }, err
+	case "time":
+		d, err := time.ParseDuration(value)
+		return func() bool { return s.now >= d }, err
+	case "phase":
+		return func() bool { return s.hub.core.Phase == orchestrator.Phase(value) }, nil
+	case "drain":
+		return func() bool { return s.hub.core.Draining }, nil
+	case "task":
+		what, who, _ := strings.Cut(value, "@")
+		number, known := message.TaskKind_value[what]
+		if !known {
+			return nil, fmt.Errorf("until %q: no such task", text)
+		}
+		machine := 0
+		if who != "" {
+			var err error
+			if machine, err = strconv.Atoi(who); err != nil {
+				return nil, fmt.Errorf("until %q: no such miner", text)
+			}
+		}
+		s.begun = s.begun[:0]
+		return func() bool {
+			return slices.ContainsFunc(s.begun, func(b begun) bool {
+				return b.kind == message.TaskKind(number) && (machine == 0 || b.machine == machine)
+			})
+		}, nil
+	}
+	return nil, fmt.Errorf("until %q: use epoch:N, time:D, phase:P, task:KIND@MINER, drain or end", text)
+}
+
+// Finished reports whether the run is over.
+func (s *Sim) Finished() bool { return s.hub.core.Finished }

@@ -1,0 +1,83 @@
+package sim
+
+import (
+	"encoding/hex"
+	"fmt"
+
+	"github.com/zeebo/blake3"
+
+	"github.com/iota-train/iota/role/orchestrator"
+)
+
+// View returns what the run looks like now.
+func (s *Sim) View() orchestrator.View { return s.hub.core.View() }
+
+// Chain returns the last link of the chain.
+func (s *Sim) Chain() [32]byte { return s.hub.chain }
+
+// Checkpoints returns the hash of each stage's verified checkpoint, nil for the initial weights.
+func (s *Sim) Checkpoints() [][]byte {
+	var list [][]byte
+	for _, st := range s.hub.core.Stages {
+		if st.Checkpoint == nil {
+			list = append(list, nil)
+			continue
+		}
+		list = append(list, st.Checkpoint.Hash)
+	}
+	return list
+}
+
+// view shows phase and stages.
+func (c *Scenario) view() []string {
+	v := c.sim.View()
+	lines := []string{
+		fmt.Sprintf("%s of epoch %d: %s", v.Phase, v.Epoch, v.Reason),
+		fmt.Sprintf("%d micro-batches under way", v.InFlight),
+	}
+	for _, s := range v.Stages {
+		lines = append(lines, fmt.Sprintf("stage %d: %d active, acknowledged %d = merged %d + unmerged %d + undecided %d", s.Index,
+			s.Active, s.Acknowledged, s.Merged, s.Unmerged, s.Acknowledged-s.Merged-s.Unmerged))
+	}
+	return lines
+}
+
+// miners shows one line per miner.
+func (c *Scenario) miners() []string {
+	var lines []string
+	for _, m := range c.sim.View().Miners {
+		stage := "no stage"
+		if m.Stage >= 0 {
+			stage = fmt.Sprintf("stage %d", m.Stage)
+		}
+		lines = append(lines, fmt.Sprintf("miner %d: %s, %s, %d forwards, %d backwards, %d steps, agreement %.2f", m.Number, stage,
+			m.State, m.Forwards, m.Backwards, m.Steps, m.Agreement))
+	}
+	return lines
+}
+
+// totals shows the counters of the run.
+func (c *Scenario) totals() []string {
+	v := c.sim.View()
+	n := v.Counters
+	lines := []string{
+		fmt.Sprintf("tokens %d, loss first %.3f, last %.3f, held-out %.3f", n.Tokens, n.LossFirst, n.LossLast, n.LossEval),
+		fmt.Sprintf("leases expired %d, rerouted %d, refused late %d", n.LeasesExpired, n.Rerouted, n.RefusedLate),
+		fmt.Sprintf("non-finite %d, kicked %d, disagreements %d, shards lost %d", n.NonFinite, n.Kicked, n.Disagreements, n.ShardsLost),
+	}
+	for _, s := range v.Stages {
+		lines = append(lines, fmt.Sprintf("stage %d: acknowledged %d = merged %d + unmerged %d", s.Index, s.Acknowledged, s.Merged,
+			s.Unmerged))
+	}
+	return lines
+}
+
+// hashes shows what two equal runs must have in common.
+func (c *Scenario) hashes() []string {
+	h := blake3.New()
+	for _, b := range c.sim.Checkpoints() {
+		_, _ = h.Write(b) // never fails
+	}
+	chain := c.sim.Chain()
+	return []string{"chain " + hex.EncodeToString(chain[:8]), "weights " + hex.EncodeToString(h.Sum(nil)[:8])}
+}
