@@ -117,6 +117,10 @@ func (m *Miner) bounds(w *work, size int) ([]uint64, error) {
 	case len(p.GetFirst()) != len(p.GetSecond()) || len(p.GetBounds()) != len(p.GetFirst())+1:
 		return nil, fmt.Errorf("plan with %d bounds, %d and %d owners", len(p.GetBounds()), len(p.GetFirst()), len(p.GetSecond()))
 	}
+	b := p.GetBounds()
+	if len(p.GetMembers()) == 0 && len(b) == 2 && b[0] == 0 && b[1] == uint64(size) {
+		return b, nil // nobody qualified: the whole stage is one shard without owners, which is lost
+	}
 	pairs := make([]butterfly.Pair, len(p.GetFirst()))
 	for i := range pairs {
 		pairs[i] = butterfly.Pair{First: int(p.GetFirst()[i]), Second: int(p.GetSecond()[i])}
@@ -124,7 +128,6 @@ func (m *Miner) bounds(w *work, size int) ([]uint64, error) {
 	if _, err := butterfly.FromPairs(len(p.GetMembers()), size, pairs); err != nil {
 		return nil, err
 	}
-	b := p.GetBounds()
 	if b[0] != 0 || b[len(b)-1] != uint64(size) || !slices.IsSorted(b) {
 		return nil, fmt.Errorf("the plan's bounds do not cut %d weights", size)
 	}

@@ -19,7 +19,11 @@ func (o *Orchestrator) active(stage int) []*miner {
 	return list
 }
 
-func (m *miner) active() bool { return m.Connected && m.Installed && m.Barred == "" }
+// active reports whether the miner has a part in the run now: it holds the stage's weights, and it is connected, or
+// expected back after a restart of the orchestrator. Work goes to connected ones only.
+func (m *miner) active() bool { return m.present() && m.Installed && m.Barred == "" }
+
+func (m *miner) present() bool { return m.Connected || m.SilentUntil != 0 }
 
 // offerStages gives a stage and its checkpoint to every miner that has none, and moves a miner to a stage that has
 // been empty for too long.

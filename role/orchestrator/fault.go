@@ -33,9 +33,28 @@ func (o *Orchestrator) nonFinite(m *miner) {
 	}
 }
 
+// credit ends a row of faults: the miner whose tensor was fit to compute with is sound, and so is one whose work ends
+// here.
+func (o *Orchestrator) credit(m *miner, f *flight) {
+	if source := o.sourceOf(f); source >= 0 && f.Makers[source] >= 0 {
+		o.Miners[f.Makers[source]].Faults = 0
+	}
+	if len(o.Stages) == 1 {
+		m.Faults = 0
+	}
+}
+
+// sourceOf is the stage that made what a flight's present piece of work reads, or -1.
+func (o *Orchestrator) sourceOf(f *flight) int {
+	if f.Back && f.Hop < len(o.Stages)-1 {
+		return f.Hop + 1
+	}
+	return f.Hop - 1
+}
+
 // retry lets somebody else do a flight's present piece.
 func (o *Orchestrator) retry(f *flight, m *miner) {
-	o.release(f, f.Hop)
+	o.giveUp(f, f.Hop)
 	f.Lease, f.Avoid = nil, m.Number+1
 	o.Counters.Rerouted++
 }
@@ -43,10 +62,7 @@ func (o *Orchestrator) retry(f *flight, m *miner) {
 // blameSource holds a non-finite tensor against the miner that made it, not against the one that was fed it, and has it
 // made again.
 func (o *Orchestrator) blameSource(m *miner, f *flight) {
-	source := f.Hop - 1
-	if f.Back && f.Hop < len(o.Stages)-1 {
-		source = f.Hop + 1
-	}
+	source := o.sourceOf(f)
 	if source < 0 {
 		o.retry(f, m)
 		return
@@ -59,7 +75,7 @@ func (o *Orchestrator) blameSource(m *miner, f *flight) {
 	o.Counters.Rerouted++
 	if !f.Back {
 		o.release(f, f.Hop)
-		o.release(f, source)
+		o.giveUp(f, source)
 	}
 	f.Hop = source
 	if source == len(o.Stages)-1 {
@@ -70,12 +86,18 @@ func (o *Orchestrator) blameSource(m *miner, f *flight) {
 // travelAgain starts a micro-batch anew because a tensor of it is lost. Stages that summed it only pass it on.
 func (o *Orchestrator) travelAgain(f *flight) {
 	for s := range f.Path {
-		if n := f.Path[s]; n >= 0 && s != f.Hop {
-			o.cancel(o.Miners[n], &message.Task{Id: &message.TaskID{
-				Kind: message.TaskKind_FORWARD, Epoch: o.Epoch, Batch: f.Batch, Stage: uint32(s)}})
-		}
-		o.release(f, s)
+		o.giveUp(f, s)
 	}
 	f.Hop, f.Back, f.Lease, f.Avoid = 0, false, nil, 0
 	o.Counters.Rerouted++
+}
+
+// giveUp frees a flight's slot in a stage, on both sides: a backward that is called off drops the forward held for it,
+// whatever attempt that was.
+func (o *Orchestrator) giveUp(f *flight, stage int) {
+	if n := f.Path[stage]; n >= 0 && !f.Held {
+		o.cancel(o.Miners[n], &message.Task{Id: &message.TaskID{
+			Kind: message.TaskKind_BACKWARD, Epoch: o.Epoch, Batch: f.Batch, Stage: uint32(stage)}})
+	}
+	o.release(f, stage)
 }

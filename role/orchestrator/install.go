@@ -25,7 +25,7 @@ func (o *Orchestrator) startInstalling() {
 func (s *stage) account() {
 	var merged uint64
 	for _, me := range s.Cohort {
-		if me.Shares != nil {
+		if me.Shares != nil && !me.Unfit {
 			merged += me.B
 		}
 	}
@@ -101,10 +101,10 @@ func (o *Orchestrator) settleInstall(s *stage) bool {
 	return o.callUploader(s)
 }
 
-// awaits reports whether a connected miner of the stage still has such an order.
+// awaits reports whether a miner of the stage, one expected back included, still has such an order.
 func (o *Orchestrator) awaits(s *stage, kind message.TaskKind) bool {
 	for _, m := range o.Miners {
-		if m.Stage == s.Index && m.Connected && m.Order != nil && m.Order.Kind == kind {
+		if m.Stage == s.Index && m.present() && m.Order != nil && m.Order.Kind == kind {
 			return true
 		}
 	}
@@ -123,8 +123,11 @@ func (o *Orchestrator) agreeInstall(s *stage) bool {
 		s.Agreed = &first
 		return true
 	}
-	s.Disagreements++
-	o.Counters.Disagreements++
+	if !s.Disputed {
+		s.Disputed = true
+		s.Disagreements++
+		o.Counters.Disagreements++
+	}
 	var list []*miner
 	for _, m := range o.Miners {
 		if m.active() && m.Stage != s.Index {

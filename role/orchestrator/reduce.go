@@ -135,7 +135,11 @@ func (o *Orchestrator) screenSources(s *stage, r *message.Receipt) {
 		st := r.GetSources()[i]
 		i++
 		m := o.Miners[me.Miner]
+		if me.Unfit {
+			continue
+		}
 		if !st.GetFinite() {
+			me.Unfit = true
 			o.alert("miner %d shared values that are not finite; they are not merged", m.Number+1)
 			o.nonFinite(m)
 			continue
@@ -272,9 +276,12 @@ func (o *Orchestrator) closeShards(m *miner) {
 	}
 }
 
-// remindShards repeats the reductions that are still awaited from a miner.
+// remindShards repeats the reductions and the arbitration that are still awaited from a miner.
 func (o *Orchestrator) remindShards(m *miner) {
 	for _, s := range o.Stages {
+		if o.Phase == Installing && s.Arbiter == m.Number {
+			o.sendTask(m, o.outerTask(s))
+		}
 		for _, sh := range s.Shards {
 			if o.Phase != Reducing || sh.Done {
 				continue

@@ -151,6 +151,11 @@ func (o *Orchestrator) lose(m *miner) {
 		}
 	}
 	o.closeShards(m)
+	for _, s := range o.Stages {
+		if s.Arbiter == m.Number {
+			s.Arbiter = -1 // another one is asked
+		}
+	}
 }
 
 // dropAll tells a miner that it holds nothing any longer.

@@ -100,7 +100,8 @@ func (o *Orchestrator) flightResult(m *miner, r *message.Receipt) {
 		o.flightFault(m, f, r)
 		return
 	}
-	m.Factor, m.Faults = 1, 0
+	m.Factor = 1
+	o.credit(m, f)
 	m.Busy += (o.Now - max(sent, m.LastDone)).Seconds()
 	m.LastDone = o.Now
 	last := f.Hop == len(o.Stages)-1

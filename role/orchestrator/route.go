@@ -44,7 +44,9 @@ func (o *Orchestrator) capacity() int {
 	for _, s := range o.Stages {
 		n := 0
 		for _, m := range o.active(s.Index) {
-			n += o.slots(m)
+			if m.Connected {
+				n += o.slots(m)
+			}
 		}
 		least = min(least, n)
 	}
@@ -75,6 +77,9 @@ func (o *Orchestrator) nextFlight() *flight {
 // dispatch orders the next piece of a micro-batch's work if somebody can do it now.
 func (o *Orchestrator) dispatch(f *flight) {
 	m, rerun := o.holder(f), false
+	if m != nil && !m.Connected {
+		return // it is expected back after a restart
+	}
 	if m == nil {
 		m = o.draw(f.Hop, f)
 		if m == nil {
@@ -108,7 +113,7 @@ func (o *Orchestrator) draw(stage int, f *flight) *miner {
 	live := o.active(stage)
 	typical, total := typicalSpeed(live), 0.0
 	for _, m := range live {
-		if m.Held >= o.slots(m) || (f.Avoid == m.Number+1 && len(live) > 1) {
+		if !m.Connected || m.Held >= o.slots(m) || (f.Avoid == m.Number+1 && len(live) > 1) {
 			continue
 		}
 		list = append(list, m)

@@ -145,6 +145,7 @@ type stage struct {
 	Shards        []*shard
 	Installs      []install
 	Agreed        *ref // the checkpoint that the install ended with
+	Disputed      bool // the replicas differ after the outer step
 	Arbiter       int  // of the outer step, -1 none
 	ArbiterAt     uint32
 	Settled       bool
@@ -158,6 +159,7 @@ type member struct {
 	B      uint64
 	Shares []ref
 	Gone   bool
+	Unfit  bool // a shard of its share is not finite
 }
 
 // shard is one slice of a merge.

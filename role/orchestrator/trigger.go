@@ -126,7 +126,7 @@ func (o *Orchestrator) quorumOf(n int) int {
 func (o *Orchestrator) freeze() {
 	for _, s := range o.Stages {
 		s.Cohort, s.Shards, s.Installs, s.Agreed = nil, nil, nil, nil
-		s.Settled, s.UploadTried, s.Arbiter = false, nil, -1
+		s.Settled, s.UploadTried, s.Disputed, s.Arbiter = false, nil, false, -1
 		for _, m := range o.active(s.Index) {
 			if uint64(len(m.Acks)) >= o.threshold() {
 				s.Cohort = append(s.Cohort, &member{Miner: m.Number, B: uint64(len(m.Acks))})
