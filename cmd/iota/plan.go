@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -131,10 +132,22 @@ func (o *options) manifest(c model.Config, text *data.Dataset) (*message.Manifes
 	}
 	m.Rules.Epochs, m.Rules.RunTime = o.epochs, int64(o.length)
 	m.Rules.Share, m.Rules.Aggregate = o.share, o.aggregate
+	m.Rules.MaxSlots = o.slots(c.Stages())
 	if err := manifest.Check(m); err != nil {
 		return nil, secret, usageError{err}
 	}
 	return m, secret, nil
+}
+
+// slots is how many micro-batches a miner may hold. More than what keeps the cores busy only makes gradients stale
+// (docs/results.md); behind a link, more are on the way.
+func (o *options) slots(stages int) uint32 {
+	perStage := o.miners / stages
+	slots := (min(runtime.GOMAXPROCS(0), o.miners) + perStage - 1) / perStage
+	if o.link != "" {
+		slots += 3
+	}
+	return uint32(min(slots, 8))
 }
 
 // derive returns 32 bytes for a purpose: from --seed, or from the system's random source.

@@ -64,9 +64,7 @@ func (m *Miner) perform(j *job) ([]upload, error) {
 		m.Log.Debug("refused", "task", kind.Refusal.GetTask().Key(), "reason", kind.Refusal.GetReason())
 		m.worker.Drop(kind.Refusal.GetTask(), kind.Refusal.GetAttempt())
 	case *message.Order_Cancel:
-		if kind.Cancel.GetTask() != nil {
-			m.worker.Drop(kind.Cancel.GetTask(), kind.Cancel.GetAttempt())
-		}
+		m.worker.Drop(kind.Cancel.GetTask(), kind.Cancel.GetAttempt()) // without a task: everything
 	case *message.Order_Task:
 		return m.do(kind.Task, j.inputs)
 	}

@@ -49,6 +49,7 @@ func testManifest(t testing.TB, edit func(*message.Manifest)) *message.Manifest 
 	}
 	m.Model.SeqLen, m.Model.Batch = 12, 2 // enough for every law, and quick in portable code too
 	m.Rules.CommitEvery, m.Rules.MaxSlots = 2, 4
+	m.Rules.OuterRate, m.Rules.OuterMomentum = 1, 0
 	if edit != nil {
 		edit(m)
 	}

@@ -43,7 +43,11 @@ func (o *Orchestrator) loaded(m *miner, r *message.Receipt) {
 		return
 	}
 	m.Installed, m.LastDone = true, o.Now
-	if o.Phase == Installing {
+	switch {
+	case o.Phase != Installing:
+	case s.Settled || s.Agreed != nil:
+		m.Installed = false // it came too late for the step: it loads what the stage ends up with
+	default:
 		o.order(m, message.TaskKind_INSTALL, time.Duration(o.rules.GetInstallDeadline()))
 	}
 }

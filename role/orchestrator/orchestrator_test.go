@@ -234,4 +234,3 @@ func TestTheSameEventsGiveTheSameMessagesAcrossASnapshot(t *testing.T) {
 		}
 	}
 }
-

@@ -232,25 +232,25 @@ func (o *Orchestrator) stepped(m *miner, r *message.Receipt) {
 	if r.GetTask().GetEpoch() != o.Epoch {
 		return
 	}
-	if r.GetFault() != message.Fault_FAULT_NONE {
-		o.nonFinite(m)
-		return
-	}
 	n := len(r.GetSummed())
-	if m.Stepped+n > len(m.Acks) {
-		n = 0
-	}
-	for i := range n {
-		if a, s := m.Acks[m.Stepped+i], r.GetSummed()[i]; a.Batch != s.GetBatch() || a.Attempt != s.GetAttempt() {
-			n = 0
-			break
-		}
-	}
-	if n == 0 {
+	if n == 0 || m.Stepped+n > len(m.Acks) || !sums(m.Acks[m.Stepped:m.Stepped+n], r.GetSummed()) {
 		o.alert("miner %d reports a step over gradients that were not acknowledged to it", m.Number+1)
 		return
 	}
 	m.Stepped += n
+	if r.GetFault() != message.Fault_FAULT_NONE {
+		o.nonFinite(m)
+		return
+	}
 	m.Steps++
 	m.GradNorm = finite(r.GetGradientNorm())
+}
+
+func sums(acks []ack, summed []*message.Summed) bool {
+	for i, a := range acks {
+		if a.Batch != summed[i].GetBatch() || a.Attempt != summed[i].GetAttempt() {
+			return false
+		}
+	}
+	return true
 }
