@@ -37,7 +37,7 @@ func openFolder(path string) (*folder, error) {
 	if err := os.MkdirAll(filepath.Join(path, "miners"), 0o755); err != nil {
 		return nil, fmt.Errorf("%w: choose another --dir", err)
 	}
-	j, err := openJournal(path)
+	j, err := journal.Open(filepath.Join(path, journalName))
 	if err != nil {
 		return nil, err
 	}
@@ -49,14 +49,7 @@ func openFolder(path string) (*folder, error) {
 	return &folder{path, j, blobs}, nil
 }
 
-// openJournal opens the journal in a run's folder.
-func openJournal(path string) (*journal.File, error) {
-	j, err := journal.Open(filepath.Join(path, "journal.db"))
-	if err != nil {
-		return nil, explain(err)
-	}
-	return j, nil
-}
+const journalName = "journal.db"
 
 // explain adds to an error what the user can do about it.
 func explain(err error) error {
@@ -82,11 +75,11 @@ func usable(path string) error {
 	if err != nil {
 		return fmt.Errorf("%w: choose another --dir", err)
 	}
-	if _, err := os.Stat(filepath.Join(path, "journal.db")); err == nil {
+	if _, err := os.Stat(filepath.Join(path, journalName)); err == nil {
 		return nil
 	}
 	for _, e := range entries {
-		if e.Name() != "miners" && e.Name() != "blobs" && !strings.HasPrefix(e.Name(), "journal.db") {
+		if e.Name() != "miners" && e.Name() != "blobs" && !strings.HasPrefix(e.Name(), journalName) {
 			return fmt.Errorf("%s is not empty and holds no run: choose another --dir", path)
 		}
 	}

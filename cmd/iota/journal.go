@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/iota-train/iota/edge/journal"
 	"github.com/iota-train/iota/edge/node"
 )
 
@@ -50,17 +51,17 @@ func verifyCommand() *cobra.Command {
 }
 
 func verifyFolder(dir string) (node.Verified, error) {
-	if _, err := os.Stat(filepath.Join(dir, "journal.db")); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(dir, journalName)); errors.Is(err, fs.ErrNotExist) {
 		return node.Verified{}, fmt.Errorf("%s holds no run: name the --dir of an iota up", dir)
 	}
-	j, err := openJournal(dir)
+	j, err := journal.Open(filepath.Join(dir, journalName))
 	if err != nil {
-		return node.Verified{}, err
+		return node.Verified{}, explain(err)
 	}
 	defer j.Close()
 	v, err := node.Verify(j)
 	if err != nil {
-		return v, fmt.Errorf("verify %s: %w", dir, err)
+		return v, explain(fmt.Errorf("verify %s: %w", dir, err))
 	}
 	return v, nil
 }

@@ -76,8 +76,8 @@ func (n *network) run(ctx context.Context, quit <-chan struct{}) error {
 		}
 		cancel(err)
 	}
-	// The miners have been told; one that is stuck is not waited for.
-	timer := time.AfterFunc(10*time.Second, func() { cancel(nil) })
+	// The miners have been told; one that was dialling meanwhile is not waited for.
+	timer := time.AfterFunc(2*time.Second, func() { cancel(nil) })
 	miners.Wait()
 	timer.Stop()
 	return err

@@ -54,7 +54,7 @@ func OpenHub(c HubConfig) (*Hub, error) {
 	}
 	h := &Hub{
 		HubConfig: c, events: make(chan arrival, maxEvents), stop: make(chan bool, 1), peers: map[string]*peer{},
-		machine: m, base: m.now, epoch: m.core.Epoch, snapshot: m.now,
+		machine: m, base: m.now, epoch: m.core.Epoch, snapshot: m.now, archived: m.seq,
 	}
 	h.deleteReleased()
 	return h, nil
