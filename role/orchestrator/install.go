@@ -67,6 +67,9 @@ func (o *Orchestrator) installed(m *miner, r *message.Receipt) {
 	}
 	s := o.Stages[m.Stage]
 	s.Installs = append(s.Installs, install{m.Number, newRef(r.GetOutputs()[0])})
+	for _, sh := range s.mergedShards() {
+		o.Counters.MergeBytes += sh.GetSize()
+	}
 }
 
 // leaveInstalling brings every stage to one verified checkpoint, then begins the next epoch.

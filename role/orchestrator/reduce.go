@@ -111,7 +111,7 @@ func (o *Orchestrator) reduced(m *miner, r *message.Receipt) {
 		}
 		result := newRef(r.GetOutputs()[0])
 		sh.Results[side] = &result
-		o.Counters.MergeBytes += result.Size
+		o.Counters.MergeBytes += result.Size + s.shareSize(s.indexOf(sh))
 		if side == 0 || sh.Results[0] == nil {
 			o.screenSources(s, r)
 		}
@@ -119,6 +119,17 @@ func (o *Orchestrator) reduced(m *miner, r *message.Receipt) {
 	}
 	o.Counters.RefusedLate++
 	o.refuse(m, r, "this reduction is not awaited from you")
+}
+
+// shareSize is what an owner of shard i fetches: that shard of every share, in bytes.
+func (s *stage) shareSize(i int) uint64 {
+	var sum uint64
+	for _, me := range s.Cohort {
+		if me.Shares != nil {
+			sum += me.Shares[i].Size
+		}
+	}
+	return sum
 }
 
 // screenSources blames the sources that were not finite, and adds up the spread of the replicas: the squared distance of

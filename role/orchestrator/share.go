@@ -113,6 +113,7 @@ func (o *Orchestrator) shared(m *miner, r *message.Receipt) {
 	for _, out := range r.GetOutputs() {
 		me.Shares = append(me.Shares, newRef(out))
 		o.Counters.ShareBytes += out.GetSize()
+		o.Counters.MergeBytes += out.GetSize()
 	}
 }
 

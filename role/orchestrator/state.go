@@ -67,7 +67,7 @@ type Counters struct {
 	ActivationBytes uint64 // activations and gradients that crossed a boundary
 	DenseBytes      uint64 // what a dense float32 boundary would have sent
 	ShareBytes      uint64
-	MergeBytes      uint64
+	MergeBytes      uint64 // sent and fetched in merges, all miners: 4W + 2W/N each per epoch
 	LeasesExpired   uint64
 	Rerouted        uint64
 	NonFinite       uint64
