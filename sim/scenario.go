@@ -198,9 +198,13 @@ func sampleText() (*data.Dataset, error) {
 	return data.Sample(tokenizer)
 }
 
-// scenarioRules are the rules of a scenario: short epochs and deadlines, unless others are given.
+// scenarioRules are the rules of a scenario: short epochs and deadlines, unless others are given. They stand on their
+// own, so that better defaults for real runs leave the transcripts as they are.
 func scenarioRules(a *arguments) *message.Rules {
-	r := manifest.DefaultRules()
+	r := &message.Rules{
+		CommitEvery: 4, Aggregate: "mean", LearningRate: 3e-3, WarmupTokens: 20_000, Clip: 1, WeightDecay: 0.1,
+		MaxMiners: 1024,
+	}
 	r.Epochs = uint32(a.number("epochs", 3))
 	r.InnerSteps, r.MicroBatchesPerStep = uint32(a.number("h", 4)), uint32(a.number("k", 1))
 	r.HeldOut, r.HeldOutPerEpoch = uint32(a.number("heldout", 4)), uint32(a.number("heldoutper", 1))
@@ -208,7 +212,7 @@ func scenarioRules(a *arguments) *message.Rules {
 	r.MaxSlots = uint32(a.number("slots", 3))
 	r.KeepEpochs = uint32(a.number("keep", 1))
 	r.Recompute = a.flag("recompute")
-	r.Share = a.text("share", r.Share)
+	r.Share = a.text("share", "f32")
 	r.OuterRate, r.OuterMomentum = a.float("outer", 1), a.float("momentum", 0)
 	for _, d := range []struct {
 		name    string
