@@ -1,17 +1,77 @@
 package main
 
 import (
+	"crypto/ed25519"
+	"encoding/binary"
+	"slices"
+	"strconv"
+	"strings"
+
 	"github.com/iota-train/iota/edge/node"
+	"github.com/iota-train/iota/protocol/message"
+	"github.com/iota-train/iota/sim/adversary"
 )
 
-// misbehave returns what wraps the workers of the miners that --adversary names, nil if it names none.
-func (o *options) misbehave() (func(i int, w node.Worker) node.Worker, error) {
+// misbehaviour is one --adversary flag.
+type misbehaviour struct {
+	kind  string
+	rate  float64
+	miner int // from 0
+}
+
+// slow is the kind that waits while it works: it must not keep others from the processors.
+const slow = "slow"
+
+// misbehaviours reads the --adversary flags.
+func (o *options) misbehaviours() ([]misbehaviour, error) {
+	var list []misbehaviour
 	for _, s := range o.adversaries {
-		a, err := parseAdversary(s, o.miners)
+		m, err := parseAdversary(s, o.miners)
 		if err != nil {
 			return nil, err
 		}
-		return nil, usagef("--adversary %q: no such kind of misbehaviour is built", a.kind)
+		list = append(list, m)
 	}
-	return nil, nil
+	return list, nil
+}
+
+// parseAdversary reads KIND[:RATE]@MINER.
+func parseAdversary(s string, miners int) (misbehaviour, error) {
+	m := misbehaviour{rate: 1}
+	what, who, ok := strings.Cut(s, "@")
+	if !ok {
+		return m, usagef("--adversary %q: write KIND[:RATE]@MINER, as in nan:0.1@3", s)
+	}
+	kind, rate, rated := strings.Cut(what, ":")
+	if m.kind = kind; !slices.Contains(adversary.Kinds(), kind) {
+		return m, usagef("--adversary %q: use %s", kind, strings.Join(adversary.Kinds(), ", "))
+	}
+	if rated {
+		var err error
+		if m.rate, err = strconv.ParseFloat(rate, 64); err != nil || !(m.rate > 0 && m.rate <= 1) {
+			return m, usagef("--adversary %q: the rate is a share of its tasks, above 0 and at most 1", s)
+		}
+	}
+	number, err := strconv.Atoi(who)
+	if err != nil || number < 1 || number > miners {
+		return m, usagef("--adversary %q: there is no miner %s, use 1 to %d", s, who, miners)
+	}
+	m.miner = number - 1
+	return m, nil
+}
+
+// wrap lets a worker misbehave as the flags say.
+func wrap(list []misbehaviour, i int, m *message.Manifest, key ed25519.PrivateKey, w node.Worker) (node.Worker, error) {
+	seed := message.HashBytes(append([]byte("adversary"), key.Seed()...))
+	var worker adversary.Worker = w
+	for n, a := range list {
+		if a.miner != i {
+			continue
+		}
+		var err error
+		if worker, err = adversary.Wrap(m, a.kind, a.rate, binary.LittleEndian.Uint64(seed)+uint64(n), key, worker); err != nil {
+			return nil, err
+		}
+	}
+	return worker, nil
 }

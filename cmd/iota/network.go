@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,7 +36,7 @@ type network struct {
 	text     *data.Dataset
 	keys     []ed25519.PrivateKey // one per miner
 	folder   func(i int) string   // of miner i's state; "" for none
-	wrap     func(i int, w node.Worker) node.Worker
+	liars    []misbehaviour
 	link     transport.Link
 	log      *slog.Logger
 
@@ -124,6 +125,9 @@ func (n *network) miner(i int, key ed25519.PrivateKey, threads int, gate node.Ga
 		Dial:  func(ctx context.Context) (*transport.Conn, error) { return links.Dial(ctx, name) },
 		Blobs: n.blobs, Gate: gate, Numerics: kernel.NumericsID, Log: n.log.With("miner", i+1),
 	}
+	if slices.ContainsFunc(n.liars, func(l misbehaviour) bool { return l.miner == i && l.kind == slow }) {
+		c.Gate = node.NewGate(1)
+	}
 	if n.link != (transport.Link{}) {
 		c.Blobs = transport.NewShaped[store.Hash](n.blobs, links.Link(name))
 	}
@@ -140,10 +144,7 @@ func (n *network) miner(i int, key ed25519.PrivateKey, threads int, gate node.Ga
 		if err := restore(m, state); err != nil {
 			c.Log.Warn("the miner starts without its saved state", "err", err)
 		}
-		if n.wrap != nil {
-			return n.wrap(i, m), nil
-		}
-		return m, nil
+		return wrap(n.liars, i, n.manifest, key, m)
 	}
 	return node.NewMiner(c), engine
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/zeebo/blake3"
@@ -205,32 +204,4 @@ func (o *options) sameRun(have *message.Manifest, want *message.Manifest) error 
 		return fmt.Errorf("%s holds another run: its model has another shape; use another --dir", o.dir)
 	}
 	return nil
-}
-
-// adversary is one --adversary flag.
-type adversary struct {
-	kind  string
-	rate  float64
-	miner int // from 0
-}
-
-// parseAdversary reads KIND[:RATE]@MINER.
-func parseAdversary(s string, miners int) (adversary, error) {
-	a := adversary{rate: 1}
-	what, who, ok := strings.Cut(s, "@")
-	if !ok {
-		return a, usagef("--adversary %q: write KIND[:RATE]@MINER, as in nan:0.1@3", s)
-	}
-	kind, rate, rated := strings.Cut(what, ":")
-	a.kind = kind
-	if rated {
-		if _, err := fmt.Sscanf(rate, "%g", &a.rate); err != nil || !(a.rate > 0 && a.rate <= 1) {
-			return a, usagef("--adversary %q: the rate is a share above 0, at most 1", s)
-		}
-	}
-	if _, err := fmt.Sscanf(who, "%d", &a.miner); err != nil || a.miner < 1 || a.miner > miners {
-		return a, usagef("--adversary %q: there is no miner %s, use 1 to %d", s, who, miners)
-	}
-	a.miner--
-	return a, nil
 }

@@ -91,19 +91,25 @@ type ledgerReport struct {
 }
 
 func (o *options) makeReport(n *network) *report {
-	v, chain := n.hub.View(), n.hub.Chain()
+	r := newReport(n.hub.View(), n.hub.Chain(), n.hub.Checkpoints())
+	r.Seed = n.manifest.GetData().GetSeed()
+	if o.seeded {
+		r.Seed = o.seed
+	}
+	return r
+}
+
+// newReport is the report of a run, but for its seed, from a view of it, the end of its chain and its checkpoints.
+func newReport(v orchestrator.View, chain [32]byte, checkpoints [][]byte) *report {
 	c := v.Counters
 	r := &report{
-		Run: v.Run, Seed: n.manifest.GetData().GetSeed(), Preset: v.Preset, Parameters: v.Parameters, Stages: len(v.Stages),
+		Run: v.Run, Preset: v.Preset, Parameters: v.Parameters, Stages: len(v.Stages),
 		Numerics: v.Numerics, Tokens: c.Tokens, Seconds: v.Now.Seconds(), LossFirst: c.LossFirst, LossLast: c.LossLast,
-		LossEval: c.LossEval, ChainHash: hex.EncodeToString(chain[:]), WeightsHash: weightsHash(n.hub.Checkpoints()),
+		LossEval: c.LossEval, ChainHash: hex.EncodeToString(chain[:]), WeightsHash: weightsHash(checkpoints),
 		Epochs: v.Epochs, Validators: []struct{}{}, Miners: []minerReport{},
 		Faults: faultReport{LeasesExpired: c.LeasesExpired, Rerouted: c.Rerouted, NonFinite: c.NonFinite,
 			RefusedLate: c.RefusedLate, Kicked: c.Kicked},
 		stageMiners: make([]int, len(v.Stages)),
-	}
-	if o.seeded {
-		r.Seed = o.seed
 	}
 	if r.Epochs == nil {
 		r.Epochs = []orchestrator.EpochReport{}

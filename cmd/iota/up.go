@@ -62,7 +62,7 @@ func (o *options) up(ctx context.Context, stdout, stderr io.Writer) error {
 	if err := o.check(c); err != nil {
 		return err
 	}
-	wrap, err := o.misbehave()
+	liars, err := o.misbehaviours()
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (o *options) up(ctx context.Context, stdout, stderr io.Writer) error {
 		return err
 	}
 	screen := newScreen(stdout, stderr)
-	n := &network{text: text, wrap: wrap, log: slog.New(slog.NewTextHandler(screen, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	n := &network{text: text, liars: liars, log: slog.New(slog.NewTextHandler(screen, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	n.link, _ = o.links()
 	closeRun, err := o.prepare(n, c)
 	if err != nil {

@@ -18,7 +18,8 @@ import (
 // Worker does a miner's tasks: the real miner, or one that misbehaves. One goroutine at a time uses it. An error means
 // that an order makes no sense to it and changed nothing; what goes wrong with the work is part of the result.
 type Worker interface {
-	// Do does one task. An input that could not be had is nil. The outputs are the driver's to keep.
+	// Do does one task. An input that could not be had is nil. The outputs are the driver's to keep. A nil result says
+	// that the order was ignored.
 	Do(t *message.Task, inputs [][]byte) (*message.Result, [][]byte, error)
 	// Acknowledge lets a gradient into the sum and returns the results of the inner step that this may set off.
 	Acknowledge(a *message.Ack) ([]*message.Result, error)

@@ -74,8 +74,10 @@ func (m *Miner) perform(j *job) ([]upload, error) {
 func (m *Miner) do(t *message.Task, inputs [][]byte) ([]upload, error) {
 	result, outputs, err := m.worker.Do(t, inputs)
 	m.acksSeen.Store(m.worker.AcksSeen())
-	if err != nil || result == nil {
+	if err != nil {
 		m.Log.Warn("order ignored", "err", err)
+	}
+	if result == nil {
 		return nil, nil
 	}
 	kind := t.GetId().GetKind()
