@@ -35,7 +35,6 @@ type conn struct {
 	machine *Machine
 	session []byte
 	open    bool // for the hub
-	gone    bool // for the machine
 }
 
 // tickEvery is the longest time without an event.

@@ -15,14 +15,14 @@ import (
 
 // unsplit trains the whole model as one stage; clipping and outer step go by the groups of the split one.
 type unsplit struct {
-	n                   *network
-	stage               *model.Stage
-	tape                *model.Tape
-	groups              [][]tensor.Param // of each stage, as places in the whole model
-	w, start, g, sum    []float32
-	m, v, outer         []float32
-	tokens              []int32
-	step, epoch, summed int
+	n                *network
+	stage            *model.Stage
+	tape             *model.Tape
+	groups           [][]tensor.Param // of each stage, as places in the whole model
+	w, start, g, sum []float32
+	m, v, outer      []float32
+	tokens           []int32
+	step, summed     int
 }
 
 func newUnsplit(t testing.TB, n *network) *unsplit {

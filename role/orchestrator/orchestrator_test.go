@@ -23,7 +23,6 @@ type peer struct {
 	log     []byte
 	epoch   uint64
 	pending []*message.Summed
-	k       int
 	step    uint64
 }
 
