@@ -32,8 +32,8 @@ func (c *Scenario) Close() {
 	}
 }
 
-// Do carries out one command and returns its output, lines without an empty one among them. A mistake in the command,
-// or a broken law, is in the output too: a transcript shows it.
+// Do carries out one command and returns its output, lines without an empty one among them. The error is a mistake in
+// the command, or a broken law: then the output says what happened until then.
 func (c *Scenario) Do(command string) (string, error) {
 	name, args, err := parseCommand(command)
 	if err != nil {
@@ -47,12 +47,12 @@ func (c *Scenario) Do(command string) (string, error) {
 		return "", fmt.Errorf("%s: %w", name, err)
 	}
 	if c.sim != nil && c.sim.err != nil {
-		return "", c.sim.err
+		err = c.sim.err
 	}
 	if len(lines) == 0 {
-		return "ok\n", nil
+		lines = []string{"ok"}
 	}
-	return strings.Join(lines, "\n") + "\n", nil
+	return strings.Join(lines, "\n") + "\n", err
 }
 
 func (c *Scenario) do(name string, a *arguments) ([]string, error) {

@@ -38,6 +38,7 @@ func (c *Scenario) Play(text string) (Played, error) {
 		}
 		output, err := c.Do(command)
 		if err != nil {
+			p.Text = out.String() + output
 			return p, fmt.Errorf("line %d: %w", line, err)
 		}
 		out.WriteString(separator + "\n" + output)

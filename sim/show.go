@@ -81,3 +81,6 @@ func (c *Scenario) hashes() []string {
 	chain := c.sim.Chain()
 	return []string{"chain " + hex.EncodeToString(chain[:8]), "weights " + hex.EncodeToString(h.Sum(nil)[:8])}
 }
+
+// Seed returns the seed of the simulation.
+func (s *Sim) Seed() uint64 { return s.config.Seed }

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -104,24 +103,13 @@ func (m *machine) track(event *message.Event, out []*message.Outbound) {
 	}
 }
 
-// link extends the chain: H(previous, now, event, outbound), every part with its length before it.
-func link(previous [32]byte, now time.Duration, event []byte, out []*message.Outbound) (sum [32]byte) {
-	h := blake3.New()
-	var n [8]byte
-	part := func(b []byte) {
-		binary.LittleEndian.PutUint64(n[:], uint64(len(b)))
-		_, _ = h.Write(n[:]) // never fails
-		_, _ = h.Write(b)
+// link extends the chain by an event and what it set off.
+func link(previous [32]byte, now time.Duration, event []byte, out []*message.Outbound) [32]byte {
+	parts := make([][]byte, len(out))
+	for i, o := range out {
+		parts[i] = message.Encode(o)
 	}
-	_, _ = h.Write(previous[:])
-	binary.LittleEndian.PutUint64(n[:], uint64(now))
-	_, _ = h.Write(n[:])
-	part(event)
-	for _, o := range out {
-		part(message.Encode(o))
-	}
-	h.Sum(sum[:0])
-	return sum
+	return journal.Link(previous, now, event, parts)
 }
 
 // replay takes in a journalled event again and compares the chain.
