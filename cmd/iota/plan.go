@@ -125,17 +125,22 @@ func (o *options) manifest(c model.Config, text *data.Dataset) (*message.Manifes
 	name := o.derive("run", 0)
 	hash := text.Hash()
 	m := &message.Manifest{
-		Run: hex.EncodeToString(name[:4]), Model: manifest.Model(c), Rules: manifest.DefaultRules(),
+		Run: hex.EncodeToString(name[:4]), Model: manifest.Model(c), Rules: o.rules(c.Stages()),
 		Data:     &message.Data{Tokenizer: text.Tokenizer().Name(), Hash: hash[:], Seed: binary.LittleEndian.Uint64(seed[:]) >> 11},
 		Numerics: kernel.NumericsID, Preset: o.preset,
 	}
-	m.Rules.Epochs, m.Rules.RunTime = o.epochs, int64(o.length)
-	m.Rules.Share, m.Rules.Aggregate = o.share, o.aggregate
-	m.Rules.MaxSlots = o.slots(c.Stages())
 	if err := manifest.Check(m); err != nil {
 		return nil, secret, usageError{err}
 	}
 	return m, secret, nil
+}
+
+func (o *options) rules(stages int) *message.Rules {
+	r := manifest.DefaultRules()
+	r.Epochs, r.RunTime = o.epochs, int64(o.length)
+	r.Share, r.Aggregate = o.share, o.aggregate
+	r.MaxSlots = o.slots(stages)
+	return r
 }
 
 // slots is how many micro-batches a miner may hold. More than what keeps the cores busy only makes gradients stale
