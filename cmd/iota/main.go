@@ -47,7 +47,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintln(stderr, "iota: "+strings.ReplaceAll(err.Error(), "\n", " "))
 	var usage usageError
-	if errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown command") {
+	if errors.As(err, &usage) {
 		return exitUsage
 	}
 	return exitFailed
@@ -62,7 +62,13 @@ func rootCommand() *cobra.Command {
 		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
+		Args:          cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("unknown command %q: see iota --help", args[0])
+			}
+			return c.Help()
+		},
 	}
 	root.SetVersionTemplate("iota {{.Version}}\n")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {

@@ -13,8 +13,9 @@ import (
 
 // page is the read-only status page: the run's view as text at / and as JSON at /api/v1/view.
 type page struct {
-	server *http.Server
-	done   chan struct{}
+	address string
+	server  *http.Server
+	done    chan struct{}
 }
 
 // servePage starts to serve on the address; off serves nothing.
@@ -37,7 +38,7 @@ func servePage(address string, hub *node.Hub) (*page, error) {
 			fmt.Fprintln(w, line)
 		}
 	})
-	p := &page{server: &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}, done: make(chan struct{})}
+	p := &page{address: l.Addr().String(), server: &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}, done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
 		_ = p.server.Serve(l) // ends with close

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +17,8 @@ import (
 	"github.com/iota-train/iota/learn/data"
 	"github.com/iota-train/iota/learn/kernel"
 	"github.com/iota-train/iota/learn/model"
+	"github.com/iota-train/iota/protocol/message"
+	"github.com/iota-train/iota/role/orchestrator"
 )
 
 func upCommand() *cobra.Command {
@@ -164,7 +167,7 @@ func (o *options) prepareFolder(n *network, f *folder, begin func() error) error
 
 // train runs the network beside its display, and reports.
 func (o *options) train(ctx context.Context, n *network, screen *screen) error {
-	if n.hub.View().Finished {
+	if v := n.hub.View(); v.Finished && complete(n.manifest.GetRules(), v) {
 		screen.line("This run is finished already. Train on in another --dir.")
 		return o.finish(n, screen)
 	}
@@ -178,6 +181,12 @@ func (o *options) train(ctx context.Context, n *network, screen *screen) error {
 		return explain(err)
 	}
 	return o.finish(n, screen)
+}
+
+// complete reports whether a run has its full length; one that was only stopped goes on.
+func complete(r *message.Rules, v orchestrator.View) bool {
+	epochs, length := uint64(r.GetEpochs()), time.Duration(r.GetRunTime())
+	return (epochs > 0 && v.Epoch >= epochs) || (length > 0 && v.Now >= length)
 }
 
 // finish prints the summary and writes the report.
