@@ -42,8 +42,14 @@ type Hub struct {
 
 // arrival is an event on its way to the core. A nil event says that the peer's connection ended.
 type arrival struct {
-	from  *peer
-	event *message.Event
+	from    *peer
+	event   *message.Event
+	receipt *message.Receipt // of a result
+}
+
+// quiet reports whether the event can wait a little, as it sets off nothing that anybody waits for.
+func (a arrival) quiet() bool {
+	return a.receipt.GetTask().GetKind() == message.TaskKind_STEP || a.event.GetHeartbeat() != nil
 }
 
 // OpenHub takes up the run of a journal where its last event left it.
@@ -146,15 +152,36 @@ func (h *Hub) collect(ctx context.Context, tick <-chan time.Time) ([]arrival, er
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	for len(batch) < maxBatch {
+	return h.gather(ctx, batch), nil
+}
+
+// gather adds what waits behind the first event. A group of quiet events alone is held back for a moment: what others
+// wait for is then not kept waiting by it, but made durable together with it.
+func (h *Hub) gather(ctx context.Context, batch []arrival) []arrival {
+	const hold = 5 * time.Millisecond
+	quiet := len(batch) > 0 && batch[0].quiet()
+	timer := time.NewTimer(hold)
+	defer timer.Stop()
+	for len(batch) > 0 && len(batch) < maxBatch {
+		var a arrival
 		select {
-		case a := <-h.events:
-			batch = append(batch, a)
+		case a = <-h.events:
 		default:
-			return batch, nil
+			if !quiet {
+				return batch
+			}
+			select {
+			case a = <-h.events:
+			case <-timer.C:
+				return batch
+			case <-ctx.Done():
+				return batch
+			}
 		}
+		batch = append(batch, a)
+		quiet = quiet && a.quiet()
 	}
-	return batch, nil
+	return batch
 }
 
 // commit takes a group of events into the core, makes them durable together, and then lets their orders leave.

@@ -94,20 +94,20 @@ func (h *Hub) readAll(ctx context.Context, p *peer) error {
 		if first != (envelope.GetRegister() != nil) {
 			return errors.New("the first message, and no other, registers")
 		}
-		event, err := h.verify(ctx, p.key, &envelope)
-		if err != nil {
+		a := arrival{from: p}
+		if a.event, a.receipt, err = h.verify(ctx, p.key, &envelope); err != nil {
 			return err
 		}
 		select {
-		case h.events <- arrival{p, event}:
+		case h.events <- a:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// verify makes an event of a message whose signature holds and whose blobs are stored.
-func (h *Hub) verify(ctx context.Context, key []byte, e *message.Envelope) (*message.Event, error) {
+// verify makes an event of a message whose signature holds and whose blobs are stored. With a result comes its receipt.
+func (h *Hub) verify(ctx context.Context, key []byte, e *message.Envelope) (*message.Event, *message.Receipt, error) {
 	event := &message.Event{Miner: key}
 	switch kind := e.GetKind().(type) {
 	case *message.Envelope_Register:
@@ -116,20 +116,18 @@ func (h *Hub) verify(ctx context.Context, key []byte, e *message.Envelope) (*mes
 		event.Kind = &message.Event_Heartbeat{Heartbeat: kind.Heartbeat}
 	case *message.Envelope_Result:
 		if !kind.Result.Verify(key) {
-			return nil, errors.New("a result whose signature does not hold")
+			return nil, nil, errors.New("a result whose signature does not hold")
 		}
 		receipt, err := kind.Result.Open()
 		if err != nil {
-			return nil, err
-		}
-		if err := h.checkStored(ctx, receipt, true); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		event.Kind = &message.Event_Result{Result: kind.Result}
+		return event, receipt, h.checkStored(ctx, receipt, true)
 	default:
-		return nil, errors.New("a message of unknown kind")
+		return nil, nil, errors.New("a message of unknown kind")
 	}
-	return event, nil
+	return event, nil, nil
 }
 
 // checkStored returns an error unless every blob that a receipt claims is in the store: intact when it is read whole,
@@ -182,13 +180,9 @@ func (h *Hub) admit(ctx context.Context, a arrival) []*message.Event {
 	case current != p:
 		return nil
 	}
-	if result := a.event.GetResult(); result != nil {
+	if a.receipt != nil {
 		// The reader saw the blobs whole. They may have been deleted since, by this goroutine.
-		receipt, err := result.Open()
-		if err == nil {
-			err = h.checkStored(ctx, receipt, false)
-		}
-		if err != nil {
+		if err := h.checkStored(ctx, a.receipt, false); err != nil {
 			h.Log.Warn("connection closed", "miner", message.Short(p.key), "err", err)
 			p.close()
 			return nil
