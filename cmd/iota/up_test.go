@@ -44,7 +44,7 @@ func TestInterruptFinishesCleanlyAndTheRunGoesOnLater(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		out := &listener{}
 		out.line = func(s string) {
-			if strings.HasPrefix(s, fmt.Sprintf("epoch %d:", 2+20*round)) {
+			if strings.HasPrefix(s, fmt.Sprintf("epoch %d:", 2+5*round)) {
 				cancel()
 			}
 		}
@@ -56,7 +56,7 @@ func TestInterruptFinishesCleanlyAndTheRunGoesOnLater(t *testing.T) {
 			t.Errorf("output of round %d:\n%s", round, text)
 		}
 		v, err := verifyFolder(dir)
-		if err != nil || v.Epochs < uint64(3+20*round) {
+		if err != nil || v.Epochs < uint64(3+5*round) {
 			t.Errorf("round %d: %d epochs, %v", round, v.Epochs, err)
 		}
 	}

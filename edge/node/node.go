@@ -32,10 +32,10 @@ type Journal interface {
 	Archive(before uint64) error
 }
 
-// HubBlobs is the store as the orchestrator's side sees it. Get verifies hash and size.
+// HubBlobs is the store as the orchestrator's side sees it. The store hashed every blob when it was put.
 type HubBlobs interface {
-	Get(ctx context.Context, h store.Hash, size uint64) ([]byte, error)
-	Has(ctx context.Context, h store.Hash) (bool, error)
+	// Size returns the bytes of a stored blob.
+	Size(ctx context.Context, h store.Hash) (uint64, error)
 	Delete(h store.Hash) error
 }
 

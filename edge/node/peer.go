@@ -123,16 +123,16 @@ func (h *Hub) verify(ctx context.Context, key []byte, e *message.Envelope) (*mes
 			return nil, nil, err
 		}
 		event.Kind = &message.Event_Result{Result: kind.Result}
-		return event, receipt, h.checkStored(ctx, receipt, true)
+		return event, receipt, h.checkStored(ctx, receipt)
 	default:
 		return nil, nil, errors.New("a message of unknown kind")
 	}
 	return event, nil, nil
 }
 
-// checkStored returns an error unless every blob that a receipt claims is in the store: intact when it is read whole,
-// else only there.
-func (h *Hub) checkStored(ctx context.Context, r *message.Receipt, whole bool) error {
+// checkStored returns an error unless every blob that a receipt claims is in the store, in the size that it claims. The
+// store named it by its content; whoever fetches it hashes it again.
+func (h *Hub) checkStored(ctx context.Context, r *message.Receipt) error {
 	if r.GetFault() != message.Fault_FAULT_NONE || !stored(r.GetTask().GetKind()) {
 		return nil
 	}
@@ -141,14 +141,12 @@ func (h *Hub) checkStored(ctx context.Context, r *message.Receipt, whole bool) e
 		if !ok {
 			return fmt.Errorf("%s: an output without a hash", r.GetTask().Key())
 		}
-		if whole {
-			if _, err := h.Blobs.Get(ctx, hash, ref.GetSize()); err != nil {
-				return fmt.Errorf("%s: output: %w", r.GetTask().Key(), err)
-			}
-			continue
+		size, err := h.Blobs.Size(ctx, hash)
+		if err != nil {
+			return fmt.Errorf("%s: output: %w", r.GetTask().Key(), err)
 		}
-		if ok, err := h.Blobs.Has(ctx, hash); err != nil || !ok {
-			return fmt.Errorf("%s: output %s is not stored", r.GetTask().Key(), hash.Short())
+		if size != ref.GetSize() {
+			return fmt.Errorf("%s: output %s has %d bytes, not %d", r.GetTask().Key(), hash.Short(), size, ref.GetSize())
 		}
 	}
 	return nil
@@ -181,8 +179,8 @@ func (h *Hub) admit(ctx context.Context, a arrival) []*message.Event {
 		return nil
 	}
 	if a.receipt != nil {
-		// The reader saw the blobs whole. They may have been deleted since, by this goroutine.
-		if err := h.checkStored(ctx, a.receipt, false); err != nil {
+		// The blobs that the reader saw may have been deleted since, by this goroutine.
+		if err := h.checkStored(ctx, a.receipt); err != nil {
 			h.Log.Warn("connection closed", "miner", message.Short(p.key), "err", err)
 			p.close()
 			return nil

@@ -194,6 +194,21 @@ func (d *Dir) Has(ctx context.Context, h Hash) (bool, error) {
 	return err == nil, err
 }
 
+// Size returns the bytes of the blob, or ErrMissing; only Get tells whether it is intact.
+func (d *Dir) Size(ctx context.Context, h Hash) (uint64, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	info, err := os.Stat(d.path(h))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, fmt.Errorf("blob %s: %w", h.Short(), ErrMissing)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("blob %s: %w", h.Short(), err)
+	}
+	return uint64(info.Size()), nil
+}
+
 // Delete removes the blob. Deleting one that is not there succeeds.
 func (d *Dir) Delete(h Hash) error {
 	d.mu.Lock()

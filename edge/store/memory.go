@@ -74,6 +74,20 @@ func (m *Memory) Has(ctx context.Context, h Hash) (bool, error) {
 	return ok, nil
 }
 
+// Size returns the bytes of the blob, or ErrMissing.
+func (m *Memory) Size(ctx context.Context, h Hash) (uint64, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	b, ok := m.blobs[h]
+	if !ok {
+		return 0, fmt.Errorf("blob %s: %w", h.Short(), ErrMissing)
+	}
+	return uint64(len(b)), nil
+}
+
 // Delete forgets the blob. Deleting one that is not there succeeds.
 func (m *Memory) Delete(h Hash) error {
 	m.mu.Lock()

@@ -275,3 +275,25 @@ func TestParseHashReadsOnlyItsOwnForm(t *testing.T) {
 		}
 	}
 }
+
+func TestSizeIsThatOfTheBlob(t *testing.T) {
+	dir, err := OpenDir(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range map[string]interface {
+		Put(context.Context, []byte) (Hash, error)
+		Size(context.Context, Hash) (uint64, error)
+	}{"memory": NewMemory(100), "dir": dir} {
+		h, err := s.Put(t.Context(), []byte("twelve bytes"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := s.Size(t.Context(), h); n != 12 || err != nil {
+			t.Errorf("%s: %d bytes, %v", name, n, err)
+		}
+		if _, err := s.Size(t.Context(), Sum([]byte("elsewhere"))); !errors.Is(err, ErrMissing) {
+			t.Errorf("%s: a missing blob gave %v", name, err)
+		}
+	}
+}
