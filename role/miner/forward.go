@@ -59,7 +59,7 @@ func (m *Miner) newSlot(w *work) (*slot, error) {
 		m.freeSlot(old)
 	}
 	if len(m.slots) >= m.rules.slots {
-		return nil, failed("all %d slots are taken", m.rules.slots)
+		m.freeSlot(0) // nobody is given more at once: the oldest was given up, and the news were lost on the way
 	}
 	return &slot{batch: w.id.GetBatch(), attempt: w.attempt}, nil
 }

@@ -8,9 +8,12 @@ import (
 const maxFaults = 8
 
 // flightFault answers a miner that could not do its piece of a micro-batch.
-func (o *Orchestrator) flightFault(m *miner, f *flight, r *message.Receipt) {
+func (o *Orchestrator) flightFault(m *miner, f *flight, r *message.Receipt, rerun bool) {
 	switch r.GetFault() {
 	case message.Fault_NON_FINITE_INPUT:
+		if rerun {
+			o.release(f, f.Hop) // it holds no forward that the backward could use when it comes again
+		}
 		o.blameSource(m, f)
 	case message.Fault_MISSING_INPUT:
 		o.travelAgain(f)

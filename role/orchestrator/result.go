@@ -74,11 +74,17 @@ func (o *Orchestrator) take(m *miner, r *message.Receipt) {
 }
 
 // repeat answers a receipt that does not extend the log: one sent twice is answered from the state, anything else is
-// out of order.
+// out of order. A forward that was taken in needs no answer: a refusal would have the miner drop what it holds for it.
 func (o *Orchestrator) repeat(m *miner, r *message.Receipt) {
 	for i, a := range m.Acks {
 		if id := r.GetTask(); id.GetEpoch() == o.Epoch && id.GetBatch() == a.Batch && id.GetKind() == a.Kind && r.GetAttempt() == a.Attempt {
 			o.sendAck(m, a, uint64(i+1))
+			return
+		}
+	}
+	for _, f := range o.Flights {
+		id := r.GetTask()
+		if s := int(id.GetStage()); id.GetEpoch() == o.Epoch && f.Batch == id.GetBatch() && s < len(f.Path) && f.Path[s] == m.Number {
 			return
 		}
 	}
@@ -94,10 +100,10 @@ func (o *Orchestrator) flightResult(m *miner, r *message.Receipt) {
 			r.GetTask().Key(), r.GetAttempt(), o.Phase, o.Epoch))
 		return
 	}
-	sent := f.Lease.Sent
+	sent, rerun := f.Lease.Sent, f.Lease.Rerun
 	f.Lease = nil
 	if r.GetFault() != message.Fault_FAULT_NONE {
-		o.flightFault(m, f, r)
+		o.flightFault(m, f, r, rerun)
 		return
 	}
 	m.Factor = 1
