@@ -35,6 +35,7 @@ type conn struct {
 	machine *Machine
 	session []byte
 	open    bool // for the hub
+	greeted bool // the machine had its welcome: it may send results
 }
 
 // tickEvery is the longest time without an event.
@@ -166,7 +167,7 @@ func (h *hub) receive(c *conn, e *message.Envelope) {
 
 // verify checks a result's signature and that its outputs are stored.
 func (h *hub) verify(key []byte, result *message.Result) error {
-	if !result.Verify(key) {
+	if h.sim.config.Text != nil && !result.Verify(key) { // stand-ins are spared the cost
 		return fmt.Errorf("a result whose signature does not hold")
 	}
 	r, err := result.Open()

@@ -194,7 +194,7 @@ func (m *Machine) beat() {
 		if !m.up || m.life != life || m.sim.hub.core.Finished {
 			return
 		}
-		if m.conn != nil && m.holding {
+		if m.conn != nil && m.conn.greeted {
 			m.tell(m.conn, &message.Envelope{Kind: &message.Envelope_Heartbeat{Heartbeat: &message.Heartbeat{
 				Session: m.session, Uploaded: m.uploaded}}})
 		}
@@ -239,13 +239,13 @@ func (m *Machine) welcome(w *message.Welcome) {
 		m.beat()
 		return
 	}
-	m.holding = true
+	m.holding, m.conn.greeted = true, true
 	m.flush()
 }
 
 // flush sends what waits in the outbox.
 func (m *Machine) flush() {
-	for m.conn != nil && m.holding {
+	for m.conn != nil && m.conn.greeted {
 		result := m.outbox.pop()
 		if result == nil {
 			return

@@ -11,16 +11,18 @@ import (
 
 var (
 	onlySeed = flag.Int("seed", 0, "the one random simulation to run, with its transcript")
-	seeds    = flag.Int("seeds", 150, "how many random simulations to run")
+	seeds    = flag.Int("seeds", usualSeeds, "how many random simulations to run")
+	events   = flag.Int("events", 20, "disturbances of each")
+	pause    = flag.Duration("pause", 500*time.Millisecond, "longest time between two of them")
 )
 
 // randomNetwork is the `network` command of a seed.
 func randomNetwork(seed int) string {
 	d := rand.New(rand.NewPCG(uint64(seed), 1))
 	pick := func(list ...string) string { return list[d.IntN(len(list))] }
-	stages, epochs, real := 1+d.IntN(3), 3+d.IntN(4), ""
+	stages, epochs, real := 1+d.IntN(3), 4+d.IntN(9), ""
 	if d.IntN(8) == 0 {
-		epochs, real = 2, " real"
+		epochs, real = 3, " real"
 	}
 	return fmt.Sprintf("network seed=%d stages=%d miners=%d epochs=%d h=%d k=%d q=%s", seed, stages, stages+d.IntN(2*stages+2),
 		epochs, 1+d.IntN(4), 1+d.IntN(2), pick("1", "1", "0.5")) +
@@ -39,7 +41,7 @@ func simulate(t *testing.T, seed int) string {
 		t.Fatalf("seed %d: %v", seed, err)
 	}
 	s := c.Sim()
-	s.Chaos(20, 2*time.Second)
+	s.Chaos(*events, *pause)
 	finished := s.Run(s.Finished, 3*time.Hour)
 	err := s.Verify()
 	if err == nil && !finished {

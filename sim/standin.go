@@ -33,6 +33,7 @@ type standIn struct {
 	checkpoint   []byte
 	step, acks   uint64
 	slots        map[uint64]uint32 // attempt of the forward, by micro-batch
+	order        []uint64          // micro-batches in the order in which they took a slot
 	waiting      []name            // gradients
 	summed       []*message.Summed
 	done         []answer
@@ -62,8 +63,13 @@ func (w *standIn) AcksSeen() uint64 { return w.acks }
 // Save returns nothing: a stand-in has no private state.
 func (w *standIn) Save() []byte { return nil }
 
-// Drop frees what is held for an attempt.
+// Drop frees what is held for an attempt, with a nil id everything.
 func (w *standIn) Drop(id *message.TaskID, attempt uint32) {
+	if id == nil {
+		w.waiting = nil
+		clear(w.slots)
+		return
+	}
 	if !w.loaded || id.GetEpoch() != w.epoch || uint64(id.GetStage()) != w.stage {
 		return
 	}
@@ -208,7 +214,7 @@ func outer(checkpoint []byte, epoch uint64, shards [][]byte) []byte {
 
 func (w *standIn) begin(epoch uint64) {
 	w.epoch, w.closed, w.step, w.acks = epoch, false, 0, 0
-	w.summed, w.waiting, w.done = nil, nil, nil
+	w.summed, w.waiting, w.done, w.order = nil, nil, nil, nil
 	clear(w.slots)
 }
 
@@ -227,10 +233,11 @@ func (w *standIn) train(t *message.Task, inputs [][]byte, r *message.Receipt) ([
 	output := [][]byte{w.tensor(id, w.wire())}
 	switch id.GetKind() {
 	case message.TaskKind_FORWARD:
-		if len(w.slots) >= int(w.manifest.GetRules().GetMaxSlots()) {
-			return nil, fault{message.Fault_FAILED, "all slots are taken"}
+		if _, again := w.slots[id.GetBatch()]; !again && len(w.slots) >= int(w.manifest.GetRules().GetMaxSlots()) {
+			delete(w.slots, w.oldest()) // it was given up, and the news were lost
 		}
 		w.slots[id.GetBatch()] = t.GetAttempt()
+		w.order = append(w.order, id.GetBatch())
 		return output, nil
 	case message.TaskKind_EVALUATE:
 		if last {
@@ -254,6 +261,17 @@ func (w *standIn) train(t *message.Task, inputs [][]byte, r *message.Receipt) ([
 		output = nil
 	}
 	return output, nil
+}
+
+// oldest is the micro-batch that holds its slot for the longest time.
+func (w *standIn) oldest() uint64 {
+	for i, batch := range w.order {
+		if _, ok := w.slots[batch]; ok && !slices.Contains(w.order[i+1:], batch) {
+			w.order = w.order[i+1:]
+			return batch
+		}
+	}
+	return 0
 }
 
 // loss is a number that falls from epoch to epoch.

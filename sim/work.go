@@ -137,9 +137,7 @@ func (m *Machine) perform(j *job) {
 	case *message.Order_Refusal:
 		m.worker.Drop(kind.Refusal.GetTask(), kind.Refusal.GetAttempt())
 	case *message.Order_Cancel:
-		if kind.Cancel.GetTask() != nil {
-			m.worker.Drop(kind.Cancel.GetTask(), kind.Cancel.GetAttempt())
-		}
+		m.worker.Drop(kind.Cancel.GetTask(), kind.Cancel.GetAttempt())
 	case *message.Order_Task:
 		m.do(kind.Task, j.inputs)
 	}

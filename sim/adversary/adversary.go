@@ -21,7 +21,7 @@ type Worker interface {
 	Do(t *message.Task, inputs [][]byte) (*message.Result, [][]byte, error)
 	// Acknowledge lets a gradient into the sum and returns the results of the inner step that this may set off.
 	Acknowledge(a *message.Ack) ([]*message.Result, error)
-	// Drop frees what is held for an attempt.
+	// Drop frees what is held for an attempt, and with a nil id all that is held for unfinished micro-batches.
 	Drop(id *message.TaskID, attempt uint32)
 	// AcksSeen is the number of the last acknowledgement of this epoch.
 	AcksSeen() uint64
