@@ -36,7 +36,7 @@ func (o *Orchestrator) offerStages() {
 		o.Until = o.Now + time.Duration(o.rules.GetPatience())
 	}
 	for _, m := range o.Miners {
-		if !m.Connected || m.Installed || m.Order != nil || m.Barred != "" || !o.loadable() {
+		if !m.Connected || m.Installed || m.Order != nil || m.Barred != "" || !o.loadable() || o.Now < m.LoadAfter {
 			continue
 		}
 		if m.Stage < 0 {

@@ -11,51 +11,10 @@ import (
 // startInstalling has everybody who holds the epoch's start weights take the outer step.
 func (o *Orchestrator) startInstalling() {
 	o.enter(Installing, time.Duration(o.rules.GetInstallDeadline()), "everyone takes the outer step")
-	for _, s := range o.Stages {
-		s.account()
-	}
 	for _, m := range o.Miners {
 		if m.active() {
 			o.order(m, message.TaskKind_INSTALL, time.Duration(o.rules.GetInstallDeadline()))
 		}
-	}
-}
-
-// account books the epoch's acknowledged micro-batches as merged or unmerged.
-func (s *stage) account() {
-	var merged uint64
-	for _, me := range s.Cohort {
-		if me.Shares != nil && !me.Unfit {
-			merged += me.B
-		}
-	}
-	s.Merged += merged
-	s.Unmerged += s.EpochAcked - merged
-	s.EpochAcked = 0
-}
-
-// loaded notes that a joiner holds its stage. One that comes during an install takes the outer step with the others.
-func (o *Orchestrator) loaded(m *miner, r *message.Receipt) {
-	s := o.Stages[m.Stage]
-	if len(r.GetOutputs()) != 1 || (s.Checkpoint != nil && !s.Checkpoint.same(newRef(r.GetOutputs()[0]))) {
-		o.alert("miner %d loaded stage %d and got other weights than the checkpoint's", m.Number+1, m.Stage)
-		o.refuse(m, r, "these are not the checkpoint's weights")
-		return
-	}
-	m.Installed, m.LastDone = true, o.Now
-	switch {
-	case o.Phase != Installing:
-	case s.Settled || s.Agreed != nil:
-		m.Installed = false // it came too late for the step: it loads what the stage ends up with
-	default:
-		o.order(m, message.TaskKind_INSTALL, time.Duration(o.rules.GetInstallDeadline()))
-	}
-}
-
-// loadFailed falls back when a checkpoint cannot be had: nothing is retried for ever.
-func (o *Orchestrator) loadFailed(m *miner, r *message.Receipt) {
-	if m.Faults++; m.Faults >= maxFaults {
-		o.bar(m, "it cannot load the checkpoint of stage "+r.GetTask().Key().String()+": "+r.GetNote())
 	}
 }
 
@@ -189,58 +148,6 @@ func (o *Orchestrator) arbitrated(m *miner, r *message.Receipt) {
 	}
 }
 
-// callUploader has one of those who hold the agreed weights store them, at random, another one if that fails.
-func (o *Orchestrator) callUploader(s *stage) bool {
-	var list []*miner
-	for _, i := range s.Installs {
-		m := o.Miners[i.Miner]
-		if i.Result.same(*s.Agreed) && m.active() && m.Stage == s.Index && !slices.Contains(s.UploadTried, m.Number) {
-			list = append(list, m)
-		}
-	}
-	if len(list) == 0 {
-		o.fallBack(s, "nobody could store its new checkpoint")
-		return true
-	}
-	m := list[o.dice.IntN(len(list))]
-	s.UploadTried = append(s.UploadTried, m.Number)
-	o.order(m, message.TaskKind_UPLOAD, time.Duration(o.rules.GetInstallDeadline()))
-	return false
-}
-
-// uploaded publishes a checkpoint: only now, when it is stored and its hash is the agreed one.
-func (o *Orchestrator) uploaded(m *miner, r *message.Receipt) {
-	s := o.Stages[m.Stage]
-	if o.Phase != Installing || s.Agreed == nil || len(r.GetOutputs()) != 1 || !newRef(r.GetOutputs()[0]).same(*s.Agreed) {
-		o.alert("miner %d stored a checkpoint of stage %d that is not the agreed one", m.Number+1, m.Stage)
-		return
-	}
-	s.Checkpoint, s.CheckpointOf, s.Settled = s.Agreed, o.Epoch+1, true
-	for _, other := range o.Miners {
-		if other.Stage == s.Index && !s.holds(other.Number) {
-			other.Installed = false
-		}
-	}
-}
-
-// holds reports whether a miner reported the agreed weights.
-func (s *stage) holds(number int) bool {
-	return slices.ContainsFunc(s.Installs, func(i install) bool { return i.Miner == number && i.Result.same(*s.Agreed) })
-}
-
-// fallBack lets a stage keep its last verified checkpoint: its miners load that one again.
-func (o *Orchestrator) fallBack(s *stage, why string) {
-	if s.Checkpoint != nil || s.Agreed != nil || len(s.Installs) > 0 {
-		o.alert("stage %d keeps its checkpoint of epoch %d: %s", s.Index, s.CheckpointOf, why)
-	}
-	s.Settled = true
-	for _, m := range o.Miners {
-		if m.Stage == s.Index {
-			m.Installed = false
-		}
-	}
-}
-
 // nextEpoch closes the books of the epoch and begins the next.
 func (o *Orchestrator) nextEpoch() {
 	rate := o.nextRate()
@@ -257,6 +164,7 @@ func (o *Orchestrator) nextEpoch() {
 		}
 	}
 	for _, s := range o.Stages {
+		s.account(s.CheckpointOf == o.Epoch)
 		s.Cohort, s.Shards, s.Installs, s.Agreed, s.Arbiter = nil, nil, nil, nil, -1
 	}
 	o.releaseBlobs()
@@ -268,26 +176,16 @@ func (o *Orchestrator) nextEpoch() {
 	o.train(time.Duration(o.rules.GetEpochDeadline()))
 }
 
-// releaseBlobs gives up the blobs that no epoch of the kept window used, except checkpoints that are still pointed to.
-func (o *Orchestrator) releaseBlobs() {
-	live := map[string]bool{}
-	for _, s := range o.Stages {
-		if s.Checkpoint != nil {
-			live[string(s.Checkpoint.Hash)] = true
+// account books the epoch's acknowledged micro-batches: as merged if their miner's share is part of what was installed,
+// else as unmerged.
+func (s *stage) account(installed bool) {
+	var merged uint64
+	for _, me := range s.Cohort {
+		if installed && me.Shares != nil && !me.Unfit {
+			merged += me.B
 		}
 	}
-	var list []*message.BlobRef
-	for name, b := range o.Blobs {
-		hash := hashOf(name)
-		if live[string(hash)] || b.Epoch+uint64(o.rules.GetKeepEpochs()) >= o.Epoch {
-			continue
-		}
-		list = append(list, &message.BlobRef{Hash: hash, Size: b.Size})
-		delete(o.Blobs, name)
-	}
-	if len(list) == 0 {
-		return
-	}
-	slices.SortFunc(list, func(a, b *message.BlobRef) int { return slices.Compare(a.GetHash(), b.GetHash()) })
-	o.out = append(o.out, &message.Outbound{Release: list})
+	s.Merged += merged
+	s.Unmerged += s.EpochAcked - merged
+	s.EpochAcked = 0
 }

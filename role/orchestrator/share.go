@@ -56,7 +56,9 @@ func (o *Orchestrator) orderDone(m *miner, r *message.Receipt) {
 	want := m.Order
 	if want == nil || want.Kind != r.GetTask().GetKind() || want.Attempt != r.GetAttempt() ||
 		r.GetTask().GetEpoch() != o.Epoch || int(r.GetTask().GetStage()) != m.Stage {
-		o.Counters.RefusedLate++
+		if r.GetTask().GetKind() != message.TaskKind_CLOSE { // which nobody waits for
+			o.Counters.RefusedLate++
+		}
 		o.refuse(m, r, fmt.Sprintf("%s came late: the run is in phase %s of epoch %d; the work counts as unmerged, nothing is held against you; wait for the install",
 			r.GetTask().Key(), o.Phase, o.Epoch))
 		return

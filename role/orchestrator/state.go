@@ -93,6 +93,7 @@ type miner struct {
 	Barred      string        // why it may not come back
 	Stage       int           // -1 before the first assignment
 	Installed   bool          // holds the stage's current weights
+	LoadAfter   time.Duration // a load failed: not again before
 	Order       *order        // the one standing order outside flights and shards
 	Held        int           // slots in use
 	Factor      float64       // of its weight in the draw: halved by an expired lease
@@ -136,6 +137,8 @@ type stage struct {
 	Weights       uint64
 	Checkpoint    *ref // nil: the initial weights
 	CheckpointOf  uint64
+	Previous      *ref // the checkpoint before, kept in case the last one gets lost
+	PreviousOf    uint64
 	Attempts      uint32 // orders sent, so that every attempt has its own number
 	EpochAcked    uint64 // micro-batches acknowledged in this epoch
 	Acknowledged  uint64 // in the whole run
