@@ -92,6 +92,8 @@ func (c *Scenario) disturb(name string, a *arguments) error {
 	case "restart":
 		s.Restart(a.duration("down", 0))
 		return a.err
+	case "lose":
+		return s.LoseCheckpoint(a.number("stage", 0))
 	case "stop":
 		s.hub.step(&message.Event{Kind: &message.Event_Stop{Stop: &message.Stop{AtOnce: a.flag("now")}}})
 		return nil

@@ -47,6 +47,7 @@ type Sim struct {
 	count   uint64 // of moments ever queued
 	dice    *rand.Rand
 	blobs   *store.Memory
+	lost    map[store.Hash]bool // deleted by a fault, and perhaps stored again since
 	engine  *kernel.Engine
 	costs   []float64 // of a stage, relative to the mean stage
 
@@ -73,7 +74,7 @@ func New(c Config) (*Sim, error) {
 	if c.Unit <= 0 {
 		c.Unit = 10 * time.Millisecond
 	}
-	s := &Sim{config: c, blobs: store.NewMemory(blobCapacity), engine: kernel.New(1)}
+	s := &Sim{config: c, blobs: store.NewMemory(blobCapacity), lost: map[store.Hash]bool{}, engine: kernel.New(1)}
 	s.dice = rand.New(rand.NewChaCha8(s.derive("dice", 0)))
 	shape, total := manifest.Shape(c.Manifest), 0.0
 	for stage := range shape.Stages() {
@@ -190,3 +191,14 @@ func (s *Sim) at(t time.Duration, do func()) {
 }
 
 func (s *Sim) after(d time.Duration, do func()) { s.at(s.now+d, do) }
+
+// LoseCheckpoint deletes the blob of a stage's checkpoint, as a failing disk might.
+func (s *Sim) LoseCheckpoint(stage int) error {
+	stages := s.hub.core.Stages
+	if stage < 0 || stage >= len(stages) || stages[stage].Checkpoint == nil {
+		return fmt.Errorf("stage %d has no stored checkpoint", stage)
+	}
+	h := store.Hash(stages[stage].Checkpoint.Hash)
+	s.lost[h] = true
+	return s.blobs.Delete(h)
+}

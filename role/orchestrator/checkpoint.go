@@ -51,6 +51,7 @@ func (o *Orchestrator) loadFailed(m *miner, r *message.Receipt) {
 	case s.Previous != nil:
 		o.alert("stage %d falls back to its checkpoint before the last, which is missing", s.Index)
 		s.Checkpoint, s.CheckpointOf, s.Previous = s.Previous, s.PreviousOf, nil
+		m.LoadAfter = 0
 	default:
 		o.alert("stage %d cannot be loaded: restore blob %x from a backup, or wait for a miner that holds it", s.Index, s.Checkpoint.Hash)
 	}
@@ -86,6 +87,11 @@ func (o *Orchestrator) uploaded(m *miner, r *message.Receipt) {
 	if want == nil || len(r.GetOutputs()) != 1 || !newRef(r.GetOutputs()[0]).same(*want) {
 		o.alert("miner %d stored a checkpoint of stage %d that is not the agreed one", m.Number+1, m.Stage)
 		return
+	}
+	for _, other := range o.Miners {
+		if other.Stage == s.Index {
+			other.LoadAfter = 0
+		}
 	}
 	if o.Phase != Installing {
 		return
