@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -91,7 +90,7 @@ func (p *pipelineBench) run(ctx context.Context) (*benchReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.compare(best), ctx.Err()
+	return p.compare(ctx, best), ctx.Err()
 }
 
 func (p *pipelineBench) prepare() error {
@@ -134,7 +133,7 @@ func (p *pipelineBench) bestPipeline(ctx context.Context) ([]pipelineRun, error)
 }
 
 // compare trains the single processes and puts the numbers side by side.
-func (p *pipelineBench) compare(runs []pipelineRun) *benchReport {
+func (p *pipelineBench) compare(ctx context.Context, runs []pipelineRun) *benchReport {
 	o := options{preset: "tiny", miners: 6}
 	rules := p.ruled(&o, runs[0].lr)
 	perStep := int(rules.GetMicroBatchesPerStep())
@@ -142,7 +141,7 @@ func (p *pipelineBench) compare(runs []pipelineRun) *benchReport {
 		"preset": "tiny", "boundary": p.shape.Boundary, "wire": p.shape.Wire, "stages": 3, "miners": 6, "micro_batch": fmt.Sprintf("%d x %d", p.shape.Batch, p.shape.SeqLen),
 		"epochs": p.epochs, "inner_steps": rules.GetInnerSteps(), "micro_batches_per_step": perStep, "outer_rate": rules.GetOuterRate(),
 		"outer_momentum": rules.GetOuterMomentum(), "slots": rules.GetMaxSlots(), "peak_lr": runs[0].lr, "journal": "disk", "runs": len(runs),
-		"cpus": runtime.GOMAXPROCS(0), "kernel": kernel.Variant(), "numerics": kernel.NumericsID,
+		"cpus": cores, "kernel": kernel.Variant(), "numerics": kernel.NumericsID,
 	}}
 	pick := func(f func(pipelineRun) float64) float64 {
 		var values []float64
@@ -154,15 +153,15 @@ func (p *pipelineBench) compare(runs []pipelineRun) *benchReport {
 	tokens := uint64(pick(func(r pipelineRun) float64 { return float64(r.tokens) }))
 	speed, eval := pick(func(r pipelineRun) float64 { return r.speed }), pick(func(r pipelineRun) float64 { return r.eval })
 
-	threaded, parallel := p.singleSpeeds(rules, tokens)
+	threaded, parallel := p.singleSpeeds(ctx, rules, tokens)
 	reference, single := "single_process", max(threaded, parallel)
 	b.add("3 stages x 2 miners", "tokens_per_second", speed, "tokens/s", reference, single)
 	b.add("single process, two threads", "tokens_per_second", threaded, "tokens/s", reference, single)
 	b.add("single process, two workers", "tokens_per_second", parallel, "tokens/s", reference, single)
 	b.add("3 stages x 2 miners", "merge_share", pick(func(r pipelineRun) float64 { return r.merging }), "of the time", "", 0)
 
-	wide, wideLR := p.bestSingle(rules, tokens, 2*perStep)
-	narrow, narrowLR := p.bestSingle(rules, tokens, perStep)
+	wide, wideLR := p.bestSingle(ctx, rules, tokens, 2*perStep)
+	narrow, narrowLR := p.bestSingle(ctx, rules, tokens, perStep)
 	b.Config["single_peak_lr"], b.Config["single_peak_lr_every_k"] = wideLR, narrowLR
 	b.add("3 stages x 2 miners", "loss_eval", eval, "nats/token", reference, wide)
 	b.add("3 stages x 2 miners, against a step every K micro-batches", "loss_eval", eval, "nats/token", reference, narrow)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"math"
 	"sync"
 	"time"
@@ -82,9 +83,10 @@ func (s *single) each(f func(i int, k *singleWorker)) {
 }
 
 // train goes through so many tokens and steps every perStep micro-batches, a multiple of the workers.
-func (s *single) train(rules *message.Rules, tokens uint64, perStep int) {
+// It ends early when ctx does.
+func (s *single) train(ctx context.Context, rules *message.Rules, tokens uint64, perStep int) {
 	batches := int(tokens) / s.shape.Rows()
-	for next := 0; next < batches; next += perStep {
+	for next := 0; next < batches && ctx.Err() == nil; next += perStep {
 		s.each(func(i int, k *singleWorker) {
 			clear(k.sum)
 			for b := next + i; b < next+perStep; b += len(s.workers) {
@@ -138,32 +140,31 @@ func (s *single) eval() float64 {
 
 // singleSpeeds measures both ways to use the processors: tokens per second of one process with a thread per processor,
 // and of one-thread workers; in turn, the median of as many runs as the pipeline's. A quarter of the tokens is enough.
-func (p *pipelineBench) singleSpeeds(rules *message.Rules, tokens uint64) (threaded, parallel float64) {
-	const cores = 2
+func (p *pipelineBench) singleSpeeds(ctx context.Context, rules *message.Rules, tokens uint64) (threaded, parallel float64) {
 	perStep := int(rules.GetMicroBatchesPerStep())
 	var a, b []float64
 	for range p.runs {
-		a = append(a, p.singleSpeed(rules, tokens/4, perStep, 1, cores))
-		b = append(b, p.singleSpeed(rules, tokens/4, perStep*cores, cores, 1))
+		a = append(a, p.singleSpeed(ctx, rules, tokens/4, perStep, 1, cores))
+		b = append(b, p.singleSpeed(ctx, rules, tokens/4, perStep*cores, cores, 1))
 	}
 	p.note("single process: %.0f tokens/s with two threads, %.0f as two workers", median(a), median(b))
 	return median(a), median(b)
 }
 
-func (p *pipelineBench) singleSpeed(rules *message.Rules, tokens uint64, perStep, workers, threads int) float64 {
+func (p *pipelineBench) singleSpeed(ctx context.Context, rules *message.Rules, tokens uint64, perStep, workers, threads int) float64 {
 	s, err := newSingle(p.shape, p.text, workers, threads)
 	if err != nil {
 		return 0
 	}
 	defer s.close()
-	s.train(rules, 16*uint64(p.shape.Rows()), perStep) // warm up
+	s.train(ctx, rules, 16*uint64(p.shape.Rows()), perStep) // warm up
 	began := time.Now()
-	s.train(rules, tokens, perStep)
+	s.train(ctx, rules, tokens, perStep)
 	return float64(tokens) / time.Since(began).Seconds()
 }
 
 // bestSingle trains with every learning rate of the grid and returns the lowest loss on held-out text, and its rate.
-func (p *pipelineBench) bestSingle(rules *message.Rules, tokens uint64, perStep int) (loss, lr float64) {
+func (p *pipelineBench) bestSingle(ctx context.Context, rules *message.Rules, tokens uint64, perStep int) (loss, lr float64) {
 	peak := rules.GetLearningRate()
 	defer func() { rules.LearningRate = peak }()
 	for _, candidate := range p.lrs {
@@ -176,7 +177,7 @@ func (p *pipelineBench) bestSingle(rules *message.Rules, tokens uint64, perStep 
 			return 0, 0
 		}
 		rules.LearningRate = candidate
-		s.train(rules, tokens, perStep)
+		s.train(ctx, rules, tokens, perStep)
 		eval := s.eval()
 		s.close()
 		p.note("single process, a step every %d micro-batches, peak %g: loss_eval %.4f", perStep, candidate, eval)
