@@ -141,7 +141,6 @@ func (s *single) eval() float64 {
 // singleSpeeds measures both ways to use the processors: tokens per second of one process with a thread per processor,
 // and of one-thread workers; in turn, the median of as many runs as the pipeline's. A quarter of the tokens is enough.
 func (p *pipelineBench) singleSpeeds(ctx context.Context, rules *message.Rules, tokens uint64) (threaded, parallel float64) {
-	const cores = 2
 	perStep := int(rules.GetMicroBatchesPerStep())
 	var a, b []float64
 	for range p.runs {

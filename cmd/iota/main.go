@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"syscall"
@@ -20,7 +21,15 @@ import (
 	"github.com/iota-train/iota/learn/kernel"
 )
 
-func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() {
+	// Compute never takes more than the cores. Two threads more let the orchestrator and the journal run at once when
+	// they have something to do: otherwise they wait for a computing goroutine to be preempted, which takes milliseconds.
+	runtime.GOMAXPROCS(cores + 2)
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// cores is how many processors compute may use.
+var cores = runtime.GOMAXPROCS(0)
 
 // Exit codes.
 const (

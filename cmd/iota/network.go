@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -86,8 +85,8 @@ func (n *network) run(ctx context.Context, quit <-chan struct{}) error {
 
 // startMiners starts one miner after the other, so that their numbers are those of the keys.
 func (n *network) startMiners(ctx context.Context, cancel context.CancelCauseFunc, links *transport.Network, miners *sync.WaitGroup) {
-	threads := max(1, runtime.GOMAXPROCS(0)/len(n.keys))
-	gate := node.NewGate(runtime.GOMAXPROCS(0) / threads)
+	threads := max(1, cores/len(n.keys))
+	gate := node.NewGate(cores / threads)
 	for i, key := range n.keys {
 		joined := make(chan struct{})
 		ended := make(chan struct{})

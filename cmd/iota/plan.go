@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"runtime"
 	"slices"
 	"time"
 
@@ -147,7 +146,7 @@ func (o *options) rules(stages int) *message.Rules {
 // (docs/results.md); behind a link, more are on the way.
 func (o *options) slots(stages int) uint32 {
 	perStage := o.miners / stages
-	slots := (min(runtime.GOMAXPROCS(0), o.miners) + perStage - 1) / perStage
+	slots := (min(cores, o.miners) + perStage - 1) / perStage
 	if o.link != "" {
 		slots += 3
 	}
