@@ -1,0 +1,93 @@
+package orchestrator_test
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/iota-train/iota/protocol/message"
+	"github.com/iota-train/iota/role/orchestrator"
+)
+
+// nonsense is a receipt that an attacker might sign: any kind, any number, any count.
+func nonsense(d *rand.Rand) *message.Receipt {
+	number := func() uint64 {
+		return []uint64{0, 1, 2, 3, 1 << 20, math.MaxUint32, math.MaxUint64}[d.IntN(7)]
+	}
+	float := func() float64 {
+		return []float64{0, 1, -1, math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64}[d.IntN(7)]
+	}
+	r := &message.Receipt{
+		Task: &message.TaskID{Kind: message.TaskKind(d.IntN(15)), Epoch: uint64(d.IntN(3)), Batch: number(), Stage: uint32(d.IntN(5)),
+			Shard: uint32(number())},
+		Attempt: uint32(d.IntN(6)), LossBits: math.Float64bits(float()), Fault: message.Fault(d.IntN(7)),
+		GradientNorm: float(), UpdateNorm2: float(), ResultNorm2: float(), Note: "x",
+	}
+	for range []int{0, 1, 1, 2, 50}[d.IntN(5)] {
+		r.Outputs = append(r.Outputs, &message.BlobRef{Hash: make([]byte, []int{0, 32, 32, 33}[d.IntN(4)]), Size: number()})
+	}
+	for range d.IntN(4) {
+		r.Summed = append(r.Summed, &message.Summed{Batch: number(), Attempt: uint32(number())})
+		r.Sources = append(r.Sources, &message.SourceStats{Finite: d.IntN(2) == 0, Norm2: float(), Dot: float()})
+	}
+	return r
+}
+
+func TestNonsenseNeitherStopsTheCoreNorSpoilsItsState(t *testing.T) {
+	for seed := range uint64(20) {
+		d := rand.New(rand.NewPCG(seed, 1))
+		n := newNet(t, 3, nil)
+		n.hostile = true
+		for i := range 7 {
+			n.join(i)
+		}
+		var liar *peer
+		var key []byte
+		for k, p := range n.peers {
+			if p.session[0] == 6 { // the last to join lies besides its work
+				liar, key = p, []byte(k)
+			}
+		}
+		for i := 0; i < 3000 && !n.core.View().Finished; i++ {
+			n.now += time.Millisecond
+			if d.IntN(3) == 0 {
+				n.result(liar, key, nonsense(d))
+			}
+			if d.IntN(50) == 0 {
+				n.send(&message.Event{Miner: key, Kind: &message.Event_Register{Register: &message.Register{
+					Session: make([]byte, d.IntN(20)), Numerics: "test", Speed: math.NaN(), AcksSeen: math.MaxUint64}}})
+			}
+			n.one()
+		}
+		state, err := n.core.Snapshot()
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		again, err := orchestrator.New(n.m, n.secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := again.Restore(state); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if b, err := again.Snapshot(); err != nil || !bytes.Equal(b, state) {
+			t.Fatalf("seed %d: the state does not survive a snapshot: %v", seed, err)
+		}
+		v := n.core.View()
+		if !v.Finished {
+			t.Errorf("seed %d: not finished: %s of epoch %d, %s", seed, v.Phase, v.Epoch, v.Reason)
+		}
+		for _, m := range v.Miners {
+			if m.Held < 0 || m.Held > int(n.m.Rules.MaxSlots) {
+				t.Errorf("seed %d: miner %d holds %d slots", seed, m.Number, m.Held)
+			}
+		}
+		for _, s := range v.Stages {
+			if s.Merged+s.Unmerged > s.Acknowledged {
+				t.Errorf("seed %d: stage %d merged %d and lost %d of %d", seed, s.Index, s.Merged, s.Unmerged, s.Acknowledged)
+			}
+		}
+	}
+}
