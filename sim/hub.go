@@ -174,7 +174,7 @@ func (h *hub) verify(key []byte, result *message.Result) error {
 	if err != nil {
 		return err
 	}
-	if r.GetFault() != message.Fault_FAULT_NONE || !stored(r.GetTask().GetKind()) {
+	if r.GetFault() != message.Fault_FAULT_NONE || !r.GetTask().GetKind().Stored() {
 		return nil
 	}
 	for _, ref := range r.GetOutputs() {
@@ -183,11 +183,6 @@ func (h *hub) verify(key []byte, result *message.Result) error {
 		}
 	}
 	return nil
-}
-
-// stored reports whether the outputs of such a task are blobs in the store. The others only name a checkpoint.
-func stored(k message.TaskKind) bool {
-	return k != message.TaskKind_LOAD && k != message.TaskKind_INSTALL && k != message.TaskKind_OUTER
 }
 
 // has reports whether a blob is stored.

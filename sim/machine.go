@@ -33,7 +33,7 @@ type Machine struct {
 	bent     *adversary.Adversary // the worker's wrapping
 	conn     *conn                // nil while it has none
 	holding  bool                 // this session was welcomed before
-	queues   [classes][]*job
+	queues   [message.Urgencies][]*job
 	busy     bool
 	outbox   outbox
 	uploaded uint64
@@ -82,7 +82,7 @@ func (m *Machine) newSession() {
 	m.sessions++
 	id := s.derive("session", m.number<<20+m.sessions)
 	m.session, m.holding, m.holds = id[:16], false, nil
-	m.queues, m.outbox, m.uploaded = [classes][]*job{}, outbox{}, 0
+	m.queues, m.outbox, m.uploaded = [message.Urgencies][]*job{}, outbox{}, 0
 	var w Worker
 	if s.config.Text == nil {
 		w = newStandIn(s.config.Manifest, m.key, m.session)
@@ -143,7 +143,7 @@ func (m *Machine) dial(pause time.Duration) {
 		return
 	}
 	c := &conn{machine: m, open: true}
-	m.conn, m.queues = c, [classes][]*job{}
+	m.conn, m.queues = c, [message.Urgencies][]*job{}
 	m.tell(c, &message.Envelope{Kind: &message.Envelope_Register{Register: &message.Register{
 		Session: m.session, Numerics: kernel.NumericsID, Holding: m.holding, AcksSeen: m.worker.AcksSeen(),
 	}}})
@@ -281,7 +281,7 @@ func (m *Machine) end() {
 	c := m.conn
 	m.up, m.conn, m.busy = false, nil, false
 	m.life++
-	m.queues = [classes][]*job{}
+	m.queues = [message.Urgencies][]*job{}
 	m.hangUp(c)
 }
 

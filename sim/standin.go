@@ -145,7 +145,7 @@ func (w *standIn) Do(t *message.Task, inputs [][]byte) (*message.Result, [][]byt
 	for _, b := range outputs {
 		r.Outputs = append(r.Outputs, message.Ref(b))
 	}
-	if !stored(id.Kind) {
+	if !id.Kind.Stored() {
 		outputs = nil
 	}
 	result := w.sign(r)

@@ -10,29 +10,6 @@ import (
 	"github.com/iota-train/iota/protocol/message"
 )
 
-// class is how urgent an order is. Within a class orders keep their order.
-type class int
-
-const (
-	control class = iota
-	merging
-	backward
-	forward
-	classes
-)
-
-func classOf(o *message.Order) class {
-	switch o.GetTask().GetId().GetKind() {
-	case message.TaskKind_TASK_NONE:
-		return control
-	case message.TaskKind_LOSS, message.TaskKind_BACKWARD:
-		return backward
-	case message.TaskKind_FORWARD, message.TaskKind_EVALUATE:
-		return forward
-	}
-	return merging
-}
-
 // job is an order that waits for its miner.
 type job struct {
 	order          *message.Order
@@ -40,7 +17,7 @@ type job struct {
 	asked, fetched bool
 }
 
-// ahead is how many tasks of a class have their inputs fetched while others are computed.
+// ahead is how many tasks of an urgency have their inputs fetched while others are computed.
 const ahead = 2
 
 // enqueue queues an order. A cancellation takes the tasks that it names out at once.
@@ -53,8 +30,8 @@ func (m *Machine) enqueue(o *message.Order) {
 			})
 		}
 	}
-	c := classOf(o)
-	m.queues[c] = append(m.queues[c], &job{order: o, fetched: c == control})
+	c := o.Urgency()
+	m.queues[c] = append(m.queues[c], &job{order: o, fetched: c == message.Control})
 	m.fetch()
 	m.work()
 }
@@ -104,7 +81,7 @@ func (m *Machine) pop() *job {
 				m.fetch()
 				return j
 			}
-			if class(c) == merging {
+			if message.Urgency(c) == message.Merging {
 				break
 			}
 		}
@@ -237,7 +214,7 @@ func (b *outbox) add(result *message.Result) {
 	e := entry{hash: message.HashBytes(result.GetReceipt()), result: result}
 	if r, err := result.Open(); err == nil {
 		e.task, e.attempt = r.GetTask().Key(), r.GetAttempt()
-		if stored(r.GetTask().GetKind()) && r.GetFault() == message.Fault_FAULT_NONE {
+		if r.GetTask().GetKind().Stored() && r.GetFault() == message.Fault_FAULT_NONE {
 			e.refs = r.GetOutputs()
 		}
 	}

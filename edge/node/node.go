@@ -14,7 +14,6 @@ import (
 
 	"github.com/iota-train/iota/edge/journal"
 	"github.com/iota-train/iota/edge/store"
-	"github.com/iota-train/iota/protocol/message"
 )
 
 // Journal is what a Hub writes and reads: journal.File or journal.Memory.
@@ -70,11 +69,6 @@ const (
 	maxOrders = 1024 // that wait for one miner, on either side
 	maxOutbox = 1024 // results that may have to be sent again
 )
-
-// stored reports whether the outputs of such a task are blobs in the store. The others only name a checkpoint.
-func stored(k message.TaskKind) bool {
-	return k != message.TaskKind_LOAD && k != message.TaskKind_INSTALL && k != message.TaskKind_OUTER
-}
 
 // Gate bounds how many workers of a process compute at once.
 type Gate chan struct{}

@@ -9,29 +9,6 @@ import (
 	"github.com/iota-train/iota/protocol/message"
 )
 
-// class is how urgent an order is. Within a class orders keep their order.
-type class int
-
-const (
-	control  class = iota // acknowledgements, refusals, cancellations
-	merging               // everything of a merge, and loading
-	backward              // frees a slot, and others wait for it
-	forward
-	classes
-)
-
-func classOf(o *message.Order) class {
-	switch o.GetTask().GetId().GetKind() {
-	case message.TaskKind_TASK_NONE:
-		return control
-	case message.TaskKind_LOSS, message.TaskKind_BACKWARD:
-		return backward
-	case message.TaskKind_FORWARD, message.TaskKind_EVALUATE:
-		return forward
-	}
-	return merging
-}
-
 // job is an order that waits for its miner.
 type job struct {
 	order   *message.Order
@@ -40,19 +17,19 @@ type job struct {
 	asked   bool
 }
 
-// orders is the bounded queue of one miner. The inputs of the first tasks of each class are fetched ahead.
+// orders is the bounded queue of one miner. The inputs of the first tasks of each urgency are fetched ahead.
 type orders struct {
 	ctx   context.Context // of the session
 	fetch fetcher
 
 	mu      sync.Mutex
-	queues  [classes][]*job
+	queues  [message.Urgencies][]*job
 	changed chan struct{} // holds a token when a job may have become ready
 	err     error         // of a fetch that cannot be done at all
 	tasks   sync.WaitGroup
 }
 
-// ahead is how many tasks of a class have their inputs fetched while others are computed.
+// ahead is how many tasks of an urgency have their inputs fetched while others are computed.
 const ahead = 2
 
 // fetcher gets a task's inputs. An error means that none can be had at all, for instance because ctx ended.
@@ -73,14 +50,14 @@ func (q *orders) signal() {
 func (q *orders) push(o *message.Order) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	c := classOf(o)
+	c := o.Urgency()
 	if len(q.queues[c]) >= maxOrders {
 		return errors.New("too many orders wait")
 	}
 	if o.GetCancel() != nil {
 		q.cancel(o.GetCancel())
 	}
-	q.queues[c] = append(q.queues[c], &job{order: o, fetched: c == control})
+	q.queues[c] = append(q.queues[c], &job{order: o, fetched: c == message.Control})
 	q.ask()
 	q.signal()
 	return nil
@@ -126,14 +103,14 @@ func (q *orders) ready() (bool, error) {
 	return i >= 0, q.err
 }
 
-// first returns where the most urgent job is whose inputs are there: class and place, or -1.
-func (q *orders) first() (class, int) {
+// first returns where the most urgent job is whose inputs are there: urgency and place, or -1.
+func (q *orders) first() (message.Urgency, int) {
 	for c, queue := range q.queues {
 		for i, j := range queue[:min(ahead, len(queue))] {
 			if j.fetched {
-				return class(c), i
+				return message.Urgency(c), i
 			}
-			if class(c) == merging {
+			if message.Urgency(c) == message.Merging {
 				break // a merge goes in order
 			}
 		}
@@ -159,5 +136,5 @@ func (q *orders) pop() *job {
 func (q *orders) clear() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.queues = [classes][]*job{}
+	q.queues = [message.Urgencies][]*job{}
 }

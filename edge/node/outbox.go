@@ -37,7 +37,7 @@ func (b *outbox) add(ctx context.Context, result *message.Result) error {
 	e := entry{hash: message.HashBytes(result.GetReceipt()), result: result}
 	if r, err := result.Open(); err == nil {
 		e.task, e.try = r.GetTask().Key(), r.GetAttempt()
-		if stored(r.GetTask().GetKind()) {
+		if r.GetTask().GetKind().Stored() {
 			e.refs = r.GetOutputs()
 		}
 	}

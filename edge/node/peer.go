@@ -133,7 +133,7 @@ func (h *Hub) verify(ctx context.Context, key []byte, e *message.Envelope) (*mes
 // checkStored returns an error unless every blob that a receipt claims is in the store, in the size that it claims. The
 // store named it by its content; whoever fetches it hashes it again.
 func (h *Hub) checkStored(ctx context.Context, r *message.Receipt) error {
-	if r.GetFault() != message.Fault_FAULT_NONE || !stored(r.GetTask().GetKind()) {
+	if r.GetFault() != message.Fault_FAULT_NONE || !r.GetTask().GetKind().Stored() {
 		return nil
 	}
 	for _, ref := range r.GetOutputs() {

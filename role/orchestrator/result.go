@@ -34,7 +34,7 @@ func (o *Orchestrator) result(key []byte, res *message.Result) error {
 			o.refuse(m, r, "an output's hash is not of 32 bytes")
 			return nil
 		}
-		if stored(r.GetTask().GetKind()) {
+		if r.GetTask().GetKind().Stored() {
 			o.Blobs[hex.EncodeToString(out.GetHash())] = blob{out.GetSize(), o.Epoch}
 		}
 	}
@@ -50,11 +50,6 @@ func finite(x float64) float64 {
 		return 0
 	}
 	return x
-}
-
-// stored reports whether the outputs of such a task are blobs in the store, not only references.
-func stored(k message.TaskKind) bool {
-	return k != message.TaskKind_LOAD && k != message.TaskKind_INSTALL && k != message.TaskKind_OUTER
 }
 
 // take hands a receipt that extends its miner's log to the step of the epoch that it belongs to.

@@ -1,0 +1,32 @@
+package message
+
+// Urgency is the order in which a miner takes up what it is told. Within one urgency orders keep their order.
+type Urgency int
+
+// Urgencies, the most urgent first. Acknowledgements come before everything, so that a step never waits for a task; a
+// backward comes before a forward, because it frees a slot and others wait for it.
+const (
+	Control  Urgency = iota // acknowledgements, refusals, cancellations
+	Merging                 // everything of a merge, and loading
+	Backward                // LOSS and BACKWARD
+	Forward                 // FORWARD and EVALUATE
+	Urgencies
+)
+
+// Urgency returns how urgent an order is.
+func (x *Order) Urgency() Urgency {
+	switch x.GetTask().GetId().GetKind() {
+	case TaskKind_TASK_NONE:
+		return Control
+	case TaskKind_LOSS, TaskKind_BACKWARD:
+		return Backward
+	case TaskKind_FORWARD, TaskKind_EVALUATE:
+		return Forward
+	}
+	return Merging
+}
+
+// Stored reports whether the outputs of such a task are blobs in the store. The others only name a checkpoint.
+func (x TaskKind) Stored() bool {
+	return x != TaskKind_LOAD && x != TaskKind_INSTALL && x != TaskKind_OUTER
+}
