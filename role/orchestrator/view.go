@@ -6,7 +6,7 @@ import (
 	"github.com/iota-train/iota/protocol/message"
 )
 
-// View is a snapshot of a run for people: the display, the dashboard, reports and tests. It shares no memory with the
+// View is a snapshot of a run for people: the display, the status page, reports and tests. It shares no memory with the
 // core. Bytes are bytes, losses nats per token.
 type View struct {
 	Run, Preset, Numerics string
@@ -17,7 +17,7 @@ type View struct {
 	Reason                string
 	Draining, Finished    bool
 	Epoch                 uint64  // the running epoch, from 0; as many are installed
-	Progress              float64 // of the epoch's training: least share of B_min over the stages
+	Progress              float64 // of the epoch's training, 0 to 1: that of the stage furthest behind
 	InFlight              int
 	Rate                  float64 // inner learning rate of this epoch
 	Counters              Counters
@@ -141,7 +141,7 @@ func (o *Orchestrator) stateOf(m *miner) string {
 	return "training"
 }
 
-// progress is the least share, over the stages, of B_min that the miner furthest behind in the quorum has reached.
+// progress is the least, over the stages, of the mean share of B_min that the stage's active miners have reached.
 func (o *Orchestrator) progress() float64 {
 	least := 1.0
 	for _, s := range o.Stages {
