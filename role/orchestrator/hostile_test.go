@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -88,6 +90,80 @@ func TestNonsenseNeitherStopsTheCoreNorSpoilsItsState(t *testing.T) {
 			if s.Merged+s.Unmerged > s.Acknowledged {
 				t.Errorf("seed %d: stage %d merged %d and lost %d of %d", seed, s.Index, s.Merged, s.Unmerged, s.Acknowledged)
 			}
+		}
+	}
+}
+
+// lie changes an answer that the core awaits: this reaches what a receipt out of the blue does not.
+func lie(d *rand.Rand, r *message.Receipt) {
+	huge := []float64{math.MaxFloat64, -math.MaxFloat64, math.NaN(), math.Inf(1)}[d.IntN(4)]
+	switch d.IntN(8) {
+	case 0:
+		r.LossBits = math.Float64bits(huge)
+	case 1:
+		r.GradientNorm, r.UpdateNorm2, r.ResultNorm2 = huge, huge, huge
+	case 2:
+		for _, s := range r.Sources {
+			s.Norm2, s.Dot = huge, -huge
+		}
+	case 3:
+		r.Sources = nil
+	case 4:
+		r.Outputs = nil
+	case 5:
+		r.Outputs = slices.Repeat(r.Outputs, 500)
+	case 6:
+		r.Summed = slices.Repeat([]*message.Summed{{Batch: 1}}, 500)
+	case 7:
+		r.Fault, r.Note = message.Fault_FAILED, strings.Repeat("\x1b[2J\n", 10_000)
+	}
+}
+
+func TestNoAnswerMakesTheStateUnwritable(t *testing.T) {
+	for seed := range uint64(16) {
+		d := rand.New(rand.NewPCG(seed, 2))
+		n := newNet(t, 3, func(r *message.Rules) {
+			r.EpochDeadline, r.DrainDeadline = int64(500*time.Millisecond), int64(100*time.Millisecond)
+		})
+		n.hostile = true
+		for i := range 9 {
+			n.join(i)
+		}
+		liar := n.core.View().Miners[seed%9].Key
+		n.bend = func(key string, r *message.Receipt) {
+			if key == string(liar) && d.IntN(2) == 0 {
+				lie(d, r)
+			}
+		}
+		for i := 0; i < 20_000 && !n.core.View().Finished; i++ {
+			n.now += time.Millisecond
+			n.one()
+			if i%100 > 0 {
+				continue
+			}
+			if b, err := n.core.Snapshot(); err != nil || len(b) > 1<<20 {
+				t.Fatalf("seed %d: a snapshot of %d bytes: %v", seed, len(b), err)
+			}
+		}
+		v := n.core.View()
+		if !v.Finished {
+			t.Errorf("seed %d: not finished: %s of epoch %d, %s", seed, v.Phase, v.Epoch, v.Reason)
+		}
+		for _, a := range v.Alerts {
+			if strings.ContainsAny(a.Text, "\x1b\n") {
+				t.Errorf("seed %d: an alert with control characters: %.40q", seed, a.Text)
+			}
+		}
+	}
+}
+
+func TestAStatedSpeedKeepsTheStateFinite(t *testing.T) {
+	for _, speed := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, 0, 5e-324, 1e-310, math.MaxFloat64} {
+		n := newNet(t, 1, nil)
+		n.send(&message.Event{Miner: []byte("stranger"), Kind: &message.Event_Register{Register: &message.Register{
+			Session: make([]byte, 16), Numerics: "test", Speed: speed}}})
+		if _, err := n.core.Snapshot(); err != nil {
+			t.Errorf("speed %g: %v", speed, err)
 		}
 	}
 }

@@ -18,7 +18,9 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/iota-train/iota/learn/model"
 	"github.com/iota-train/iota/protocol/message"
@@ -154,10 +156,25 @@ func (o *Orchestrator) refuse(m *miner, r *message.Receipt, reason string) {
 // alert keeps a line for the operator; only the newest few stay.
 func (o *Orchestrator) alert(format string, args ...any) {
 	const kept = 20
-	o.Alerts = append(o.Alerts, Alert{At: o.Now, Text: fmt.Sprintf(format, args...)})
+	o.Alerts = append(o.Alerts, Alert{At: o.Now, Text: plain(fmt.Sprintf(format, args...))})
 	if n := len(o.Alerts); n > kept {
 		o.Alerts = append([]Alert(nil), o.Alerts[n-kept:]...)
 	}
+}
+
+// plain makes one short line of a text that a miner may have written: it is kept in the state and shown on a terminal.
+func plain(text string) string {
+	const most = 400 // characters
+	n := 0
+	return strings.Map(func(r rune) rune {
+		if n++; n > most {
+			return -1
+		}
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, text)
 }
 
 // stop ends the run after the running epoch, or at once.

@@ -35,7 +35,8 @@ type net struct {
 	now     time.Duration
 	peers   map[string]*peer
 	orders  []*message.Outbound
-	hostile bool // refusals are to be expected
+	hostile bool                                 // refusals are to be expected
+	bend    func(key string, r *message.Receipt) // what a liar makes of its answers, if set
 	events  []event
 }
 
@@ -128,7 +129,11 @@ func (n *net) one() {
 func (n *net) obey(p *peer, o *message.Outbound) {
 	switch kind := o.GetOrder().GetKind().(type) {
 	case *message.Order_Task:
-		n.result(p, o.GetTo(), n.answer(p, kind.Task))
+		r := n.answer(p, kind.Task)
+		if n.bend != nil {
+			n.bend(string(o.GetTo()), r)
+		}
+		n.result(p, o.GetTo(), r)
 	case *message.Order_Ack:
 		p.pending = append(p.pending, &message.Summed{Batch: kind.Ack.GetTask().GetBatch(), Attempt: kind.Ack.GetAttempt()})
 		if len(p.pending) == int(n.m.Rules.MicroBatchesPerStep) {

@@ -21,7 +21,7 @@ func (o *Orchestrator) register(key []byte, r *message.Register) {
 	if m == nil {
 		m = &miner{Number: len(o.Miners), Key: bytes.Clone(key), Stage: -1, Factor: 1}
 		if s := r.GetSpeed(); s > 0 {
-			m.Service = 1 / min(s, fastestPrior)
+			m.Service = 1 / min(max(s, slowestPrior), fastestPrior)
 		}
 		o.Miners = append(o.Miners, m)
 	}
@@ -44,8 +44,12 @@ func (o *Orchestrator) register(key []byte, r *message.Register) {
 	}
 }
 
-// fastestPrior caps the speed that a newcomer may state, in micro-batches per second.
-const fastestPrior = 1000
+// The speed that a newcomer may state, in micro-batches per second: a cap on its share of the work, and a floor under
+// which the seconds per micro-batch would not be finite.
+const (
+	slowestPrior = 1e-6
+	fastestPrior = 1000
+)
 
 func (o *Orchestrator) admission(m *miner, r *message.Register) string {
 	switch {
@@ -194,6 +198,7 @@ func (o *Orchestrator) heartbeat(m *miner, h *message.Heartbeat) {
 
 // bar ends a miner's part in the run.
 func (o *Orchestrator) bar(m *miner, reason string) {
+	reason = plain(reason)
 	m.Barred = reason
 	o.Counters.Kicked++
 	o.alert("miner %d (%s) was withdrawn: %s", m.Number+1, message.Short(m.Key), reason)

@@ -44,9 +44,15 @@ func (o *Orchestrator) result(key []byte, res *message.Result) error {
 
 const hashSize = 32
 
-// finite returns x, or 0 for what no sum may take in: a miner states its norms, and the state must stay finite.
+// largest bounds what a miner may state: above every norm of float32 numbers, and far below where sums would overflow.
+const largest = 1e100
+
+// summable reports whether a sum may take in x: a miner states it, and the state, sums included, must stay finite.
+func summable(x float64) bool { return math.Abs(x) <= largest }
+
+// finite returns x, or 0 for what no sum may take in.
 func finite(x float64) float64 {
-	if math.IsNaN(x) || math.IsInf(x, 0) {
+	if !summable(x) {
 		return 0
 	}
 	return x
@@ -129,8 +135,7 @@ func (o *Orchestrator) wellFormed(r *message.Receipt, last bool) bool {
 		k == message.TaskKind_LOSS && len(o.Stages) == 1:
 		want = 0
 	}
-	loss := math.Float64frombits(r.GetLossBits())
-	return len(r.GetOutputs()) == want && !math.IsNaN(loss) && !math.IsInf(loss, 0)
+	return len(r.GetOutputs()) == want && summable(math.Float64frombits(r.GetLossBits()))
 }
 
 // leased returns the flight whose running attempt this receipt finishes, or nil.
