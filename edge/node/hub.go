@@ -198,6 +198,7 @@ func (h *Hub) commit(ctx context.Context, batch []arrival) error {
 				a.from.close()
 				continue
 			}
+			h.noteRefusals(sent)
 			records, out = append(records, r), append(out, sent...)
 		}
 	}

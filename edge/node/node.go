@@ -68,6 +68,8 @@ const (
 	maxBatch  = 256  // events of one commit
 	maxOrders = 1024 // that wait for one miner, on either side
 	maxOutbox = 1024 // results that may have to be sent again
+
+	maxRegister = 1 << 10 // bytes of a registration, which anybody may send and which is journalled
 )
 
 // Gate bounds how many workers of a process compute at once.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/iota-train/iota/edge/transport"
 	"github.com/iota-train/iota/protocol/message"
 )
@@ -15,6 +17,7 @@ type peer struct {
 	conn    *transport.Conn
 	key     []byte
 	session []byte // empty before it registered; owned by the hub's goroutine
+	refused bool   // it has no part in the run: nothing more of it is journalled; owned by the hub's goroutine
 
 	orders chan []byte
 	once   sync.Once
@@ -111,6 +114,9 @@ func (h *Hub) verify(ctx context.Context, key []byte, e *message.Envelope) (*mes
 	event := &message.Event{Miner: key}
 	switch kind := e.GetKind().(type) {
 	case *message.Envelope_Register:
+		if n := proto.Size(kind.Register); n > maxRegister {
+			return nil, nil, fmt.Errorf("a registration of %d bytes: more than %d are not accepted", n, maxRegister)
+		}
 		event.Kind = &message.Event_Register{Register: kind.Register}
 	case *message.Envelope_Heartbeat:
 		event.Kind = &message.Event_Heartbeat{Heartbeat: kind.Heartbeat}
@@ -175,7 +181,7 @@ func (h *Hub) admit(ctx context.Context, a arrival) []*message.Event {
 		}
 		current.close() // the participant dialled anew
 		return []*message.Event{current.gone(), a.event}
-	case current != p:
+	case current != p, p.refused:
 		return nil
 	}
 	if a.receipt != nil {
@@ -193,6 +199,17 @@ func (p *peer) gone() *message.Event {
 	return &message.Event{Miner: p.key, Kind: &message.Event_Gone{Gone: &message.Gone{Session: p.session}}}
 }
 
+// noteRefusals marks the participants that the core turned away.
+func (h *Hub) noteRefusals(out []*message.Outbound) {
+	for _, o := range out {
+		if r := o.GetOrder().GetRefusal(); r != nil && r.GetTask() == nil {
+			if p := h.peers[string(o.GetTo())]; p != nil {
+				p.refused = true
+			}
+		}
+	}
+}
+
 // send queues an order. One that finds the queue full ends the connection: the core must not wait, and the miner gets
 // its standing orders again when it is back.
 func (h *Hub) send(key []byte, order *message.Order) {
@@ -205,6 +222,10 @@ func (h *Hub) send(key []byte, order *message.Order) {
 	default:
 		h.Log.Warn("connection closed: it does not take its orders", "miner", message.Short(key))
 		p.close()
+	}
+	if p.refused {
+		delete(h.peers, string(key))
+		p.finish()
 	}
 }
 
