@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,8 +52,8 @@ func (a *arguments) flag(key string) bool {
 
 func (a *arguments) number(key string, usually int) int {
 	n, err := strconv.Atoi(a.text(key, strconv.Itoa(usually)))
-	if err != nil || n < 0 {
-		a.note(key, "is a whole number from 0")
+	if err != nil || n < 0 || n > math.MaxInt32 {
+		a.note(key, fmt.Sprintf("is a whole number from 0 to %d", math.MaxInt32))
 	}
 	return n
 }

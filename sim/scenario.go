@@ -85,10 +85,16 @@ func (c *Scenario) disturb(name string, a *arguments) error {
 	switch name {
 	case "join":
 		n, factor := a.number("n", 1), a.float("factor", 1)
+		if a.err != nil {
+			return a.err
+		}
+		if len(s.machines)+n > mostMiners {
+			return fmt.Errorf("n=%d: use at most %d miners", n, mostMiners)
+		}
 		for range n {
 			s.Join(1).Slow(factor)
 		}
-		return a.err
+		return nil
 	case "restart":
 		s.Restart(a.duration("down", 0))
 		return a.err
@@ -146,6 +152,9 @@ func (m *Machine) nan(kind string, n int) error {
 	return m.bent.Times(what, n, m.sim.config.Seed, tasks...)
 }
 
+// mostMiners bounds a scenario's miners, all of which live in this process.
+const mostMiners = 1024
+
 // network makes a new network. Its rules are quick ones; each can be given.
 func (c *Scenario) network(a *arguments) error {
 	c.Close()
@@ -182,6 +191,9 @@ func (c *Scenario) network(a *arguments) error {
 	if a.err != nil {
 		return a.err
 	}
+	if miners > mostMiners {
+		return fmt.Errorf("miners=%d: use at most %d", miners, mostMiners)
+	}
 	if c.sim, err = New(config); err != nil {
 		return err
 	}
@@ -205,7 +217,7 @@ func sampleText() (*data.Dataset, error) {
 func scenarioRules(a *arguments) *message.Rules {
 	r := &message.Rules{
 		CommitEvery: 4, Aggregate: "mean", LearningRate: 3e-3, WarmupTokens: 20_000, Clip: 1, WeightDecay: 0.1,
-		MaxMiners: 1024,
+		MaxMiners: mostMiners,
 	}
 	r.Epochs = uint32(a.number("epochs", 3))
 	r.InnerSteps, r.MicroBatchesPerStep = uint32(a.number("h", 4)), uint32(a.number("k", 1))

@@ -43,6 +43,8 @@ func TestPlayAddsOutputComparesAndNamesLines(t *testing.T) {
 		"laws":                          "line 1: laws: there is no network yet: begin with one",
 		"network\nfly":                  "line 2: fly: name one of the 6 miners, as in miner=1",
 		"network\nfly miner=1":          "line 2: fly: no such command",
+		"network miners=100000000":      "line 1: network: miners=100000000: use at most 1024",
+		"network h=4294967299":          "line 1: network: argument h=4294967299 is a whole number from 0",
 		"network miners=x":              "line 1: network: argument miners=x is a whole number from 0",
 		"network wings=2":               "line 1: network: unknown argument wings",
 		"network stages=9":              "line 1: network: ",
