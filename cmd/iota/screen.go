@@ -25,6 +25,9 @@ type screen struct {
 	mu    sync.Mutex
 	drawn int // lines of the block on the terminal
 	shown int // epochs that were printed
+
+	noted    time.Duration // run time when the last alert was printed
+	noteText string
 }
 
 func newScreen(stdout, stderr io.Writer) *screen {
@@ -62,7 +65,7 @@ func (s *screen) watch(ctx context.Context, n *network) {
 	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()
 	v := n.hub.View()
-	s.shown = len(v.Epochs)
+	s.shown, s.noted = len(v.Epochs), v.Now
 	if s.shown > 0 {
 		s.line("resuming run %s at epoch %d", v.Run, v.Epoch)
 	}
@@ -90,6 +93,22 @@ func (s *screen) show(v orchestrator.View, speed *rate) {
 	for ; s.shown < len(v.Epochs); s.shown++ {
 		s.line("%s", epochLine(v.Epochs[s.shown]))
 	}
+	s.note(v)
+}
+
+// note prints the newest alert as a log line, unless it was printed already or another one was a moment ago: without a
+// terminal nothing else says why a run stands still.
+func (s *screen) note(v orchestrator.View) {
+	const pause = 5 * time.Second
+	if len(v.Alerts) == 0 {
+		return
+	}
+	a := v.Alerts[len(v.Alerts)-1]
+	if a.At <= s.noted || a.Text == s.noteText || (s.noteText != "" && v.Now < s.noted+pause) {
+		return
+	}
+	s.noted, s.noteText = v.Now, a.Text
+	fmt.Fprintf(s, "note: %s\n", a.Text)
 }
 
 func epochLine(e orchestrator.EpochReport) string {

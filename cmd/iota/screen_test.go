@@ -62,8 +62,8 @@ func TestTerminalDrawsInPlaceAndLogsGoAbove(t *testing.T) {
 }
 
 func TestPipeGetsOneLinePerEpoch(t *testing.T) {
-	var out bytes.Buffer
-	s := &screen{out: &out, width: func() int { return 80 }}
+	var out, log bytes.Buffer
+	s := &screen{out: &out, log: &log, width: func() int { return 80 }}
 	var r rate
 	for range 3 {
 		s.show(someView, &r)
@@ -71,6 +71,9 @@ func TestPipeGetsOneLinePerEpoch(t *testing.T) {
 	want := "epoch 2: loss 2.5000, 11,264 tokens in 1.5 s (merge 0.00 s), 2 miners merged, 1 of 2 shards lost\n"
 	if out.String() != want {
 		t.Errorf("got %q", out.String())
+	}
+	if log.String() != "note: miner 2 left\n" {
+		t.Errorf("logged %q", log.String())
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -152,6 +154,9 @@ func (o *options) prepareFolder(n *network, f *folder, begin func() error) error
 		var key ed25519.PrivateKey
 		if key, err = f.key(i, o.newKey); err != nil {
 			return err
+		}
+		if slices.ContainsFunc(n.keys, func(k ed25519.PrivateKey) bool { return k.Equal(key) }) {
+			return fmt.Errorf("%s is the key of another miner too: remove it to give the miner a new one", filepath.Join(f.miner(i), "key"))
 		}
 		n.keys = append(n.keys, key)
 	}
