@@ -112,7 +112,7 @@ func (l *laws) nothingIsLost([]*message.Outbound) error {
 		}
 	}
 	for _, f := range o.Flights {
-		if !f.Held {
+		if !f.HeldOut {
 			where[f.Batch]++
 		}
 	}

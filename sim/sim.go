@@ -4,9 +4,8 @@
 //
 //	s, err := sim.New(sim.Config{Manifest: m, Seed: 1})
 //	s.Join(6)
-//	s.Run(s.Epoch(2), time.Hour)
-//	s.Machine(2).Kill()
-//	err = s.Err() // a law of the design that was broken, with seed and time
+//	s.Run(s.Finished, time.Hour)
+//	err = s.Verify() // a law of the design that was broken, with seed and time
 //
 // After every event the laws are checked (laws.go). Scenario runs the commands of a transcript (scenario.go).
 package sim

@@ -35,8 +35,6 @@ type report struct {
 	Faults     faultReport                `json:"faults"`
 	Audits     auditReport                `json:"audits"`
 	Ledger     ledgerReport               `json:"ledger"`
-
-	stageMiners []int // connected miners of each stage, for the summary
 }
 
 type wireReport struct {
@@ -109,7 +107,6 @@ func newReport(v orchestrator.View, chain [32]byte, checkpoints [][]byte) *repor
 		Epochs: v.Epochs, Validators: []struct{}{}, Miners: []minerReport{},
 		Faults: faultReport{LeasesExpired: c.LeasesExpired, Rerouted: c.Rerouted, NonFinite: c.NonFinite,
 			RefusedLate: c.RefusedLate, Kicked: c.Kicked},
-		stageMiners: make([]int, len(v.Stages)),
 	}
 	if r.Epochs == nil {
 		r.Epochs = []orchestrator.EpochReport{}
@@ -133,9 +130,6 @@ func newReport(v orchestrator.View, chain [32]byte, checkpoints [][]byte) *repor
 			ID: m.ID, Stage: m.Stage, State: m.State, Numerics: v.Numerics, Forwards: m.Forwards, Backwards: m.Backwards,
 			Steps: m.Steps, Agreement: m.Agreement,
 		})
-		if m.Stage >= 0 {
-			r.stageMiners[m.Stage]++
-		}
 	}
 	return r
 }

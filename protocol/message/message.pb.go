@@ -1,4 +1,4 @@
-// The words that the orchestrator, the miners and the edge exchange (docs/protocol in ARCHITECTURE.md).
+// The words that the orchestrator, the miners and the edge exchange.
 // Tensors never travel inside a message: a BlobRef names them.
 // No message holds a map, so one value has one encoding and may be hashed and signed.
 
@@ -507,7 +507,7 @@ type Rules struct {
 	RunTime             int64                  `protobuf:"varint,11,opt,name=run_time,json=runTime,proto3" json:"run_time,omitempty"` // length of the run, 0 if open-ended
 	OuterRate           float64                `protobuf:"fixed64,12,opt,name=outer_rate,json=outerRate,proto3" json:"outer_rate,omitempty"`
 	OuterMomentum       float64                `protobuf:"fixed64,13,opt,name=outer_momentum,json=outerMomentum,proto3" json:"outer_momentum,omitempty"`
-	Clip                float64                `protobuf:"fixed64,14,opt,name=clip,proto3" json:"clip,omitempty"` // c of design 5.6
+	Clip                float64                `protobuf:"fixed64,14,opt,name=clip,proto3" json:"clip,omitempty"` // c: a stage of P_s weights out of P is clipped to c sqrt(P_s/P)
 	WeightDecay         float64                `protobuf:"fixed64,15,opt,name=weight_decay,json=weightDecay,proto3" json:"weight_decay,omitempty"`
 	MaxSlots            uint32                 `protobuf:"varint,16,opt,name=max_slots,json=maxSlots,proto3" json:"max_slots,omitempty"`                          // micro-batches a miner may hold at once
 	HeldOut             uint32                 `protobuf:"varint,17,opt,name=held_out,json=heldOut,proto3" json:"held_out,omitempty"`                             // held-out micro-batches of loss_eval

@@ -1,4 +1,4 @@
-// Package manifest translates between the run manifest, which every participant of a run shares and signs for, and the
+// Package manifest translates between the run manifest, which every participant of a run shares and whose hash every receipt signs, and the
 // types of the training code.
 package manifest
 

@@ -54,13 +54,7 @@ func (o *Orchestrator) thinnest() int {
 	var best []int
 	least := math.Inf(1)
 	for _, s := range o.Stages {
-		capacity := 0.0
-		for _, m := range o.Miners {
-			if m.Stage == s.Index && m.Connected && m.Barred == "" {
-				capacity++
-			}
-		}
-		capacity /= s.Cost
+		capacity := float64(o.serving(s.Index)) / s.Cost
 		switch {
 		case capacity < least:
 			least, best = capacity, []int{s.Index}

@@ -22,7 +22,7 @@ func (o *Orchestrator) flightFault(m *miner, f *flight, r *message.Receipt, reru
 		o.retry(f, m)
 	default:
 		o.alert("miner %d could not do %s: %s", m.Number+1, r.GetTask().Key(), r.GetNote())
-		m.Factor = max(lowestFactor, m.Factor/2)
+		m.demote()
 		o.retry(f, m)
 	}
 }
@@ -98,7 +98,7 @@ func (o *Orchestrator) travelAgain(f *flight) {
 // giveUp frees a flight's slot in a stage, on both sides: a backward that is called off drops the forward held for it,
 // whatever attempt that was.
 func (o *Orchestrator) giveUp(f *flight, stage int) {
-	if n := f.Path[stage]; n >= 0 && !f.Held {
+	if n := f.Path[stage]; n >= 0 && !f.HeldOut {
 		o.cancel(o.Miners[n], &message.Task{Id: &message.TaskID{
 			Kind: message.TaskKind_BACKWARD, Epoch: o.Epoch, Batch: f.Batch, Stage: uint32(stage)}})
 	}

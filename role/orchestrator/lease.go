@@ -33,7 +33,7 @@ func (o *Orchestrator) expireLeases() {
 
 func (o *Orchestrator) late(m *miner) {
 	o.Counters.LeasesExpired++
-	m.Factor = max(lowestFactor, m.Factor/2)
+	m.demote()
 }
 
 func (o *Orchestrator) cancel(m *miner, t *message.Task) {
@@ -48,7 +48,7 @@ func (o *Orchestrator) cancelFlights() {
 		if f.Lease != nil {
 			o.cancel(o.Miners[f.Lease.Miner], o.flightTask(f))
 		}
-		if !f.Held {
+		if !f.HeldOut {
 			again = append(again, f.Batch)
 		}
 		o.land(f)
@@ -56,3 +56,6 @@ func (o *Orchestrator) cancelFlights() {
 	o.Again = append(again, o.Again...)
 	slices.Sort(o.Again)
 }
+
+// demote halves a miner's weight in the draw.
+func (m *miner) demote() { m.Factor = max(lowestFactor, m.Factor/2) }

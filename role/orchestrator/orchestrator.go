@@ -3,7 +3,7 @@
 //
 // The driver's loop is all there is to it:
 //
-//	o, _ := orchestrator.New(cfg, secret)
+//	o, _ := orchestrator.New(manifest, secret)
 //	for event := range events {
 //		out, err := o.Step(now, event)   // journal the event, wait until it is durable,
 //		...                              // then send what came out

@@ -96,7 +96,7 @@ func (o *Orchestrator) reduced(m *miner, r *message.Receipt) {
 	s := o.Stages[id.GetStage()]
 	sh := s.Shards[id.GetShard()]
 	fine := r.GetFault() == message.Fault_FAULT_NONE && len(r.GetOutputs()) == 1
-	if sh.Arbiter == m.Number && r.GetAttempt() == sh.ArbitAt {
+	if sh.Arbiter == m.Number && r.GetAttempt() == sh.ArbiterAt {
 		o.arbitratedShard(s, sh, r, fine)
 		return
 	}
@@ -241,8 +241,8 @@ func (o *Orchestrator) callArbiter(s *stage, sh *shard) bool {
 	}
 	m := list[o.dice.IntN(len(list))]
 	s.Attempts++
-	sh.Arbiter, sh.ArbitAt = m.Number, s.Attempts
-	o.sendTask(m, o.reduceTask(s, sh, sh.ArbitAt))
+	sh.Arbiter, sh.ArbiterAt = m.Number, s.Attempts
+	o.sendTask(m, o.reduceTask(s, sh, sh.ArbiterAt))
 	return false
 }
 
@@ -298,7 +298,7 @@ func (o *Orchestrator) remindShards(m *miner) {
 				continue
 			}
 			if sh.Arbiter == m.Number {
-				o.sendTask(m, o.reduceTask(s, sh, sh.ArbitAt))
+				o.sendTask(m, o.reduceTask(s, sh, sh.ArbiterAt))
 			}
 			for side, owner := range sh.Owners {
 				if s.Cohort[owner].Miner == m.Number && sh.Results[side] == nil && !sh.Closed[side] {

@@ -118,7 +118,7 @@ func (o *Orchestrator) flightResult(m *miner, r *message.Receipt) {
 		return
 	}
 	switch {
-	case f.Held:
+	case f.HeldOut:
 		o.evaluated(m, f, r, last)
 	case f.Back || last:
 		o.backwardDone(m, f, r)

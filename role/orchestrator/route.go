@@ -57,7 +57,7 @@ func (o *Orchestrator) nextFlight() *flight {
 	f := &flight{}
 	switch {
 	case o.EvaluateNext < o.EvaluateCount:
-		f.Held, f.Batch = true, uint64(o.EvaluateNext)
+		f.HeldOut, f.Batch = true, uint64(o.EvaluateNext)
 		o.EvaluateNext++
 	case o.Last:
 		return nil
@@ -177,7 +177,7 @@ func (o *Orchestrator) flightTask(f *flight) *message.Task {
 		Id:      &message.TaskID{Kind: f.kind(last), Epoch: o.Epoch, Batch: f.Batch, Stage: uint32(f.Hop)},
 		Attempt: f.Attempt, Rerun: f.Lease.Rerun,
 	}
-	if stages := o.Acked[f.Batch]; !f.Held && stages != nil {
+	if stages := o.Acked[f.Batch]; !f.HeldOut && stages != nil {
 		t.Passing = stages[f.Hop]
 	}
 	if f.Back && !last {
@@ -191,7 +191,7 @@ func (o *Orchestrator) flightTask(f *flight) *message.Task {
 
 func (f *flight) kind(last bool) message.TaskKind {
 	switch {
-	case f.Held:
+	case f.HeldOut:
 		return message.TaskKind_EVALUATE
 	case f.Back && !last:
 		return message.TaskKind_BACKWARD

@@ -96,7 +96,7 @@ func (o *Orchestrator) orderFault(m *miner, r *message.Receipt) {
 			me.Gone = true
 		}
 	case message.TaskKind_LOAD:
-		m.Factor = max(lowestFactor, m.Factor/2)
+		m.demote()
 		o.loadFailed(m, r)
 	case message.TaskKind_INSTALL:
 		m.Installed = false

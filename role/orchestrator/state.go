@@ -34,7 +34,6 @@ type state struct {
 	Finished      bool
 	Epoch         uint64
 	EpochStart    time.Duration
-	EpochUntil    time.Duration     // deadline of the epoch's training
 	TrainingLeft  time.Duration     // of the epoch clock, while it stands still
 	Next          uint64            // the next micro-batch that never travelled
 	Again         []uint64          // micro-batches that travel again, oldest first
@@ -167,17 +166,17 @@ type member struct {
 
 // shard is one slice of a merge.
 type shard struct {
-	From, To uint64
-	Owners   [2]int // members, equal where the cohort has one
-	Results  [2]*ref
-	Closed   [2]bool // no result will come any more
-	Attempt  [2]uint32
-	Arbiter  int // miner, -1 none
-	ArbitAt  uint32
-	Disputed bool
-	Final    *ref
-	Lost     bool
-	Done     bool
+	From, To  uint64
+	Owners    [2]int // members, equal where the cohort has one
+	Results   [2]*ref
+	Closed    [2]bool // no result will come any more
+	Attempt   [2]uint32
+	Arbiter   int // miner, -1 none
+	ArbiterAt uint32
+	Disputed  bool
+	Final     *ref
+	Lost      bool
+	Done      bool
 }
 
 type install struct {
@@ -188,7 +187,7 @@ type install struct {
 // flight is a micro-batch on its way forward and back.
 type flight struct {
 	Batch     uint64
-	Held      bool // a held-out micro-batch: forward only
+	HeldOut   bool // a held-out micro-batch: forward only
 	Back      bool
 	Hop       int   // the stage that works on it now, or next
 	Path      []int // who holds its slot in each stage, -1 nobody
