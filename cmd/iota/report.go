@@ -4,6 +4,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/zeebo/blake3"
 
@@ -150,6 +152,22 @@ func weightsHash(checkpoints [][]byte) string {
 		_, _ = h.Write(c) // never fails
 	}
 	return hex.EncodeToString(h.Sum(nil))
+}
+
+// checkReport says before a run, and not after it, that no report can be written to path.
+func checkReport(path string) error {
+	if path == "" {
+		return nil
+	}
+	info, err := os.Stat(path)
+	if err == nil && info.IsDir() {
+		return usagef("--report %s is a folder: name a file", path)
+	}
+	folder := filepath.Dir(path)
+	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+		return usagef("--report %s: there is no folder %s: make it first", path, folder)
+	}
+	return nil
 }
 
 func (r *report) write(path string) error {

@@ -28,6 +28,9 @@ func simCommand() *cobra.Command {
 			if rewrite && c.Flags().Changed("seed") {
 				return usagef("--rewrite and --seed exclude each other: a transcript belongs to the seeds it names")
 			}
+			if err := checkReport(reportPath); err != nil {
+				return err
+			}
 			p := player{rewrite: rewrite, report: reportPath}
 			if c.Flags().Changed("seed") {
 				p.seed = &seed

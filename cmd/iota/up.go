@@ -71,6 +71,9 @@ func (o *options) up(ctx context.Context, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := checkReport(o.report); err != nil {
+		return err
+	}
 	if err := kernel.Check(); err != nil {
 		return fmt.Errorf("this machine does not compute %s: %w", kernel.NumericsID, err)
 	}

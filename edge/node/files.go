@@ -6,8 +6,11 @@ import (
 )
 
 // WriteFile replaces a file as a whole: a process killed at any moment leaves the old content or the new, and a power
-// cut does once it returned.
+// cut does once it returned. What is no regular file, such as a pipe or the terminal, is written to and stays.
 func WriteFile(path string, b []byte, mode os.FileMode) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return writeInto(path, b)
+	}
 	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return err
@@ -25,6 +28,18 @@ func WriteFile(path string, b []byte, mode os.FileMode) error {
 	}
 	if err == nil {
 		err = os.Rename(temp.Name(), path)
+	}
+	return err
+}
+
+func writeInto(path string, b []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if e := f.Close(); err == nil {
+		err = e
 	}
 	return err
 }
