@@ -83,7 +83,7 @@ func (m *Miner) encodeShards(w *work, x []float32, bounds []uint64) error {
 	defer m.memory.vectors.put(sent)
 	for i, from := range bounds[:len(bounds)-1] {
 		shard := x[from:bounds[i+1]]
-		blob := tensor.Encode(make([]byte, 0, tensor.EncodedSize(len(shard), dt)), shard, dt, 0)
+		blob := tensor.Encode(nil, shard, dt, 0)
 		if err := tensor.Decode(sent[from:bounds[i+1]], blob, dt); err != nil {
 			return err
 		}
