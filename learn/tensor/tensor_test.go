@@ -68,7 +68,8 @@ func TestEveryByteOrderGivesTheSameF32(t *testing.T) {
 func TestEncodeGrowsItsDestinationOnce(t *testing.T) {
 	x := make([]float32, 1<<12)
 	for _, dt := range all {
-		if n := testing.AllocsPerRun(10, func() { Encode(nil, x, dt, 0) }); n > 1 {
+		n := testing.AllocsPerRun(10, func() { Encode(nil, x, dt, 0) })
+		if n > 2 { // one, but for builds with the race detector; a slice that grows by and by takes a dozen
 			t.Errorf("%s: %v allocations", dt, n)
 		}
 	}
