@@ -38,7 +38,8 @@ type HubBlobs interface {
 	Delete(h store.Hash) error
 }
 
-// Blobs is the store as a miner sees it, perhaps behind a link. Get verifies hash and size; the bytes stay the store's.
+// Blobs is the store as a miner sees it, perhaps behind a link. What Get returns has the hash and the size that were
+// asked for. The store may keep the bytes that it is given and share those that it gives: nobody writes to either.
 type Blobs interface {
 	Put(ctx context.Context, b []byte) (store.Hash, error)
 	// PutDurable is Put, but the blob survives a power cut.

@@ -137,7 +137,7 @@ func (h *Hub) verify(ctx context.Context, key []byte, e *message.Envelope) (*mes
 }
 
 // checkStored returns an error unless every blob that a receipt claims is in the store, in the size that it claims. The
-// store named it by its content; whoever fetches it hashes it again.
+// store named it by its content; whoever fetches it gets that content or an error.
 func (h *Hub) checkStored(ctx context.Context, r *message.Receipt) error {
 	if r.GetFault() != message.Fault_FAULT_NONE || !r.GetTask().GetKind().Stored() {
 		return nil

@@ -47,11 +47,19 @@ var (
 
 // verify returns nil when b is the blob of that hash and size.
 func verify(h Hash, size uint64, b []byte) error {
-	if uint64(len(b)) != size {
-		return fmt.Errorf("blob %s: stored %d bytes, want %d: %w", h.Short(), len(b), size, ErrCorrupt)
+	if err := verifySize(h, size, b); err != nil {
+		return err
 	}
 	if Sum(b) != h {
 		return fmt.Errorf("blob %s: content has another hash: %w", h.Short(), ErrCorrupt)
+	}
+	return nil
+}
+
+// verifySize returns nil when b has that size.
+func verifySize(h Hash, size uint64, b []byte) error {
+	if uint64(len(b)) != size {
+		return fmt.Errorf("blob %s: stored %d bytes, want %d: %w", h.Short(), len(b), size, ErrCorrupt)
 	}
 	return nil
 }

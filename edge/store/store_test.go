@@ -128,6 +128,17 @@ func TestMemoryRefusesWhatExceedsItsCapacity(t *testing.T) {
 	}
 }
 
+func TestMemoryCopiesNothing(t *testing.T) {
+	m, blob := NewMemory(10), []byte("ten bytes.")
+	h, err := m.Put(t.Context(), blob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := m.Get(t.Context(), h, 10); err != nil || &got[0] != &blob[0] {
+		t.Fatalf("other memory, %v", err)
+	}
+}
+
 func TestGetNeverReturnsDamagedBytes(t *testing.T) {
 	ctx, path := context.Background(), t.TempDir()
 	d, blob := openDir(t, path), []byte("some forty bytes of a tensor that matters")

@@ -7,7 +7,8 @@ import (
 )
 
 // Export returns the stage's weights under their Hugging Face names, ready for
-// tensor.WriteSafetensors. It copies them.
+// tensor.WriteSafetensors. They may share w's memory: they are valid until w
+// changes.
 func (s *Stage) Export(w []float32) []tensor.Named { return s.config.Export(s.index, w) }
 
 // Import fills w from a file that holds the stage's weights, and perhaps others.
@@ -17,8 +18,9 @@ func (s *Stage) Import(w []float32, f *tensor.File) error { return s.config.Impo
 
 // Export is Stage.Export for a caller that computes nothing.
 func (c Config) Export(stage int, w []float32) []tensor.Named {
-	var named []tensor.Named
-	for _, p := range c.Params(stage) {
+	params := c.Params(stage)
+	named := make([]tensor.Named, 0, len(params))
+	for _, p := range params {
 		named = append(named, tensor.Float32s(p.Name, p.Shape, w[p.Offset:p.Offset+p.Size]))
 	}
 	return named

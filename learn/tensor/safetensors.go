@@ -45,9 +45,10 @@ func elementSize(dtype string) int {
 	return 0
 }
 
-// Float32s makes a tensor of type F32; x is copied.
+// Float32s makes a tensor of type F32. It may share x's memory, as Bytes does:
+// it is valid until x changes.
 func Float32s(name string, shape []int, x []float32) Named {
-	return Named{Name: name, Shape: shape, DType: "F32", Data: Encode(nil, x, F32, 0)}
+	return Named{Name: name, Shape: shape, DType: "F32", Data: Bytes(x)}
 }
 
 // Len returns the number of elements according to Data.
@@ -105,7 +106,8 @@ func (f *File) Get(name string) (Named, bool) {
 
 // WriteSafetensors writes the tensors and the metadata. The bytes depend on
 // neither the order of the tensors nor that of the map: wider types come first,
-// so that every tensor is aligned, and names are sorted within a width.
+// so that every tensor is aligned, and names are sorted within a width. A w that
+// can grow, like a bytes.Buffer, is told first how much will come.
 func WriteSafetensors(w io.Writer, tensors []Named, metadata map[string]string) error {
 	sorted := slices.Clone(tensors)
 	slices.SortFunc(sorted, func(a, b Named) int {
@@ -117,6 +119,13 @@ func WriteSafetensors(w io.Writer, tensors []Named, metadata map[string]string) 
 	header, err := header(sorted, metadata)
 	if err != nil {
 		return err
+	}
+	if b, ok := w.(interface{ Grow(n int) }); ok {
+		size := 8 + len(header)
+		for _, t := range sorted {
+			size += len(t.Data)
+		}
+		b.Grow(size)
 	}
 	if err := binary.Write(w, binary.LittleEndian, uint64(len(header))); err != nil {
 		return fmt.Errorf("write safetensors: %w", err)

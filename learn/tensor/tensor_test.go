@@ -1,6 +1,8 @@
 package tensor
 
 import (
+	"bytes"
+	"encoding/binary"
 	"math"
 	"testing"
 
@@ -45,6 +47,34 @@ func TestF32KeepsEveryBit(t *testing.T) {
 	})
 }
 
+func TestEveryByteOrderGivesTheSameF32(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x := values().Draw(t, "x")
+		b := appendF32([]byte("head"), x)
+		if got := Encode([]byte("head"), x, F32, 0); !bytes.Equal(got, b) {
+			t.Fatalf("encoded %x, portably %x", got, b)
+		}
+		if got := Bytes(x); !bytes.Equal(got, b[4:]) {
+			t.Fatalf("bytes %x, portably %x", got, b[4:])
+		}
+		y := make([]float32, len(x))
+		decodeF32(y, b[4:])
+		if !bytes.Equal(appendF32(nil, y), b[4:]) {
+			t.Fatalf("%x, decoded portably and encoded again, is %x", b[4:], appendF32(nil, y))
+		}
+	})
+}
+
+func TestEncodeGrowsItsDestinationOnce(t *testing.T) {
+	x := make([]float32, 1<<12)
+	for _, dt := range all {
+		n := testing.AllocsPerRun(10, func() { Encode(nil, x, dt, 0) })
+		if n > 2 { // one, but for builds with the race detector; a slice that grows by and by takes a dozen
+			t.Errorf("%s: %v allocations", dt, n)
+		}
+	}
+}
+
 func TestBF16RoundsToNearestTiesToEven(t *testing.T) {
 	cases := []struct {
 		in   uint32
@@ -64,6 +94,23 @@ func TestBF16RoundsToNearestTiesToEven(t *testing.T) {
 	for _, c := range cases {
 		if got := ToBF16(math.Float32frombits(c.in)); got != c.want {
 			t.Errorf("%08x: got %04x, want %04x", c.in, got, c.want)
+		}
+	}
+}
+
+func TestBF16KeepsEveryValueThatItHas(t *testing.T) {
+	b := make([]byte, 0, 2<<16)
+	for i := range 1 << 16 {
+		b = binary.LittleEndian.AppendUint16(b, uint16(i))
+	}
+	b = b[:len(b)-2] // not a multiple of four values
+	x := make([]float32, len(b)/2)
+	if err := Decode(x, b, BF16); err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range x {
+		if want := uint32(i) << 16; math.Float32bits(v) != want {
+			t.Fatalf("%04x became %08x", i, math.Float32bits(v))
 		}
 	}
 }

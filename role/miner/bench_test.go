@@ -29,6 +29,46 @@ func BenchmarkUnsplit(b *testing.B) {
 	}
 }
 
+// BenchmarkCommit hashes the state of a stage of the tiny model.
+func BenchmarkCommit(b *testing.B) {
+	m := newNetwork(b, tiny(b), 1).miners[1][0]
+	b.SetBytes(int64(3 * 4 * m.size))
+	b.ReportAllocs()
+	for b.Loop() {
+		m.commit(&message.Receipt{})
+	}
+}
+
+// BenchmarkCheckpoint names a stage's checkpoint, as every install does, and gives its bytes, as an upload does.
+func BenchmarkCheckpoint(b *testing.B) {
+	m := newNetwork(b, tiny(b), 1).miners[1][0]
+	id := &message.TaskID{Kind: message.TaskKind_UPLOAD, Stage: 1}
+	for name, fn := range map[string]func(){
+		"name":   func() { m.checkpoint().ref() },
+		"upload": func() { _ = m.upload(&work{id: id, receipt: &message.Receipt{}}) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(2 * 4 * m.size))
+			b.ReportAllocs()
+			for b.Loop() {
+				fn()
+			}
+		})
+	}
+}
+
+// BenchmarkMerge is the end of an epoch of six miners in three stages: share, reduce and install.
+func BenchmarkMerge(b *testing.B) {
+	n := newNetwork(b, tiny(b), 2)
+	n.train(n.column(0))
+	n.train(n.column(1))
+	b.ReportAllocs()
+	for b.Loop() {
+		n.merge()
+		clear(n.blobs)
+	}
+}
+
 // tiny is the manifest of the tiny model, boundary none and f32.
 func tiny(b *testing.B) *message.Manifest {
 	return testManifest(b, func(m *message.Manifest) {

@@ -150,7 +150,7 @@ func (m *Miner) send(w *work, x []float32) error {
 	if !kernel.AllFinite(x) {
 		return errNotFinite
 	}
-	blob := tensor.Encode(make([]byte, 0, tensor.EncodedSize(len(x), dt)), x, dt, 0)
+	blob := tensor.Encode(nil, x, dt, 0)
 	if dt != tensor.F32 {
 		if err := tensor.Decode(m.memory.check, blob, dt); err != nil || !kernel.AllFinite(m.memory.check) {
 			return errNotFinite

@@ -36,7 +36,7 @@ func (m *Miner) reduce(w *work) error {
 		w.receipt.Sources = append(w.receipt.Sources, &message.SourceStats{Finite: s.Finite, Norm2: s.SquaredNorm, Dot: s.Dot})
 	}
 	w.receipt.ResultNorm2 = kernel.SumSquares(result)
-	blob := tensor.Encode(make([]byte, 0, tensor.EncodedSize(len(result), dt)), result, dt, 0)
+	blob := tensor.Encode(nil, result, dt, 0)
 	if err := tensor.Decode(result, blob, dt); err != nil {
 		return err
 	}

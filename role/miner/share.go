@@ -20,10 +20,13 @@ func (m *Miner) closeEpoch(w *work) error {
 	if err := w.want(0); err != nil {
 		return err
 	}
-	return m.finish(w)
+	err := m.finish(w)
+	m.commit(w.receipt)
+	return err
 }
 
-// finish steps a partial sum with its true count, drops every slot and waiting gradient, and commits the state.
+// finish steps a partial sum with its true count, and drops every slot and waiting gradient. The state is the caller's
+// to commit.
 func (m *Miner) finish(w *work) error {
 	m.empty()
 	w.receipt.Step = m.current.step
@@ -32,13 +35,10 @@ func (m *Miner) finish(w *work) error {
 		err = m.stepSum(w.receipt)
 	}
 	m.closed = true
-	m.commit(w.receipt)
 	return err
 }
 
-// share ends the training of the epoch and gives the pseudo-gradient, epoch-start weights minus current ones, every
-// shard encoded on its own. What a lossy encoding leaves out stays in the residual and is added to the next share:
-// sent + residual = pseudo-gradient + the residual before, exactly.
+// share ends the training of the epoch and gives the pseudo-gradient.
 func (m *Miner) share(w *work) error {
 	if err := m.here(w); err != nil {
 		return err
@@ -51,26 +51,32 @@ func (m *Miner) share(w *work) error {
 		return err
 	}
 	w.receipt.Plan = w.plan
-	if err := m.finish(w); err != nil {
-		return err
+	err = m.finish(w)
+	if err == nil {
+		err = m.givePseudoGradient(w, bounds)
 	}
+	m.commit(w.receipt)
+	return err
+}
+
+// givePseudoGradient gives epoch-start weights minus current ones, every shard encoded on its own. What a lossy encoding
+// leaves out stays in the residual and is added to the next share: sent + residual = pseudo-gradient + the residual
+// before, exactly.
+func (m *Miner) givePseudoGradient(w *work, bounds []uint64) error {
 	x := m.memory.vectors.take()
 	defer m.memory.vectors.put(x)
 	copy(x, m.start.w)
 	kernel.Sub(x, m.current.w)
 	w.receipt.UpdateNorm2 = optim.NormSquared(m.stage.Params(), x)
-	lossy := m.rules.share != tensor.F32
-	if lossy {
+	if m.rules.share != tensor.F32 {
 		kernel.Add(x, m.saved.residual) // of the last epoch's share, also if this one is shared again
 	}
-	if err := m.encodeShards(w, x, bounds); err != nil {
+	err := m.encodeShards(w, x, bounds)
+	if err != nil {
 		m.step++
 		m.back()
-		m.recommit(w.receipt)
-		return err
 	}
-	m.recommit(w.receipt) // the residual changed
-	return nil
+	return err
 }
 
 // encodeShards gives one blob per shard, and leaves in the residual what they lack of x.
@@ -83,7 +89,7 @@ func (m *Miner) encodeShards(w *work, x []float32, bounds []uint64) error {
 	defer m.memory.vectors.put(sent)
 	for i, from := range bounds[:len(bounds)-1] {
 		shard := x[from:bounds[i+1]]
-		blob := tensor.Encode(make([]byte, 0, tensor.EncodedSize(len(shard), dt)), shard, dt, 0)
+		blob := tensor.Encode(nil, shard, dt, 0)
 		if err := tensor.Decode(sent[from:bounds[i+1]], blob, dt); err != nil {
 			return err
 		}
@@ -98,12 +104,6 @@ func (m *Miner) encodeShards(w *work, x []float32, bounds []uint64) error {
 	m.private.residual = append(m.private.residual[:0], x...)
 	kernel.Sub(m.private.residual, sent)
 	return nil
-}
-
-// recommit replaces the commitment of a receipt.
-func (m *Miner) recommit(r *message.Receipt) {
-	r.Slots, r.Waiting = nil, nil
-	m.commit(r)
 }
 
 // bounds checks the plan of a task for the stage that it names, of size weights, and returns the bounds of its shards.

@@ -216,14 +216,8 @@ func (s *stateHash) number(values ...uint64) {
 	_, _ = s.h.Write(s.buf) // never fails
 }
 
-// vector hashes the length and the elements, a stretch at a time.
+// vector hashes the length and the elements.
 func (s *stateHash) vector(x []float32) {
-	const stretch = 1 << 14
 	s.number(uint64(len(x)))
-	for len(x) > 0 {
-		n := min(len(x), stretch)
-		s.buf = tensor.Encode(s.buf[:0], x[:n], tensor.F32, 0)
-		_, _ = s.h.Write(s.buf)
-		x = x[n:]
-	}
+	_, _ = s.h.Write(tensor.Bytes(x))
 }

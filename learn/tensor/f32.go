@@ -1,0 +1,45 @@
+package tensor
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+	"unsafe"
+)
+
+// littleEndian says that this host holds a float32 in the very bytes of its f32
+// encoding.
+var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+
+// Bytes returns the f32 encoding of x for a reader that is done with it before x
+// changes: where the host allows, it is x's own memory. It must not be written
+// to.
+func Bytes(x []float32) []byte {
+	if littleEndian {
+		return memory(x)
+	}
+	return appendF32(nil, x)
+}
+
+// memory returns the bytes in which x lies.
+func memory(x []float32) []byte {
+	// A byte needs no alignment, and any four bytes are a float32: both ways
+	// of looking at the memory are sound, for reading and for writing.
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
+}
+
+// appendF32 encodes on a host of any byte order.
+func appendF32(dst []byte, x []float32) []byte {
+	dst = slices.Grow(dst, 4*len(x))
+	for _, v := range x {
+		dst = binary.LittleEndian.AppendUint32(dst, math.Float32bits(v))
+	}
+	return dst
+}
+
+// decodeF32 decodes on a host of any byte order.
+func decodeF32(dst []float32, b []byte) {
+	for i := range dst {
+		dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+	}
+}
