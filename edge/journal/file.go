@@ -22,8 +22,10 @@ type File struct {
 	db   *bolt.DB
 
 	mu       sync.Mutex // held while records or snapshots change
-	last     uint64     // seq of the last record, 0 if none
-	archived uint64     // seq of the last record in a segment, 0 if none
+	wal      *wal
+	tail     [][]byte // the records in the write-ahead file, sealed: the last ones, which the database lacks
+	last     uint64   // seq of the last record, 0 if none
+	archived uint64   // seq of the last record in a segment, 0 if none
 	closed   bool
 }
 
@@ -64,6 +66,10 @@ func open(path string) (*File, error) {
 	}
 	f := &File{path: path, db: db}
 	if err = guard(f.load); err == nil {
+		f.wal, f.tail, err = openWAL(path+".wal", f.last)
+	}
+	if err == nil {
+		f.last += uint64(len(f.tail))
 		err = f.cleanSegments()
 	}
 	if err != nil {
@@ -208,17 +214,30 @@ func sequence(key []byte) uint64 {
 	return binary.BigEndian.Uint64(key)
 }
 
-// change runs one durable transaction. On an error, such as a full disk, nothing of it is kept, and nothing that was
-// stored is lost.
+// change runs one durable transaction, which takes the records of the write-ahead file along. On an error, such as a
+// full disk, nothing of it is kept, and nothing that was stored is lost.
 func (f *File) change(what string, fn func(*bolt.Tx) error) error {
 	if f.closed {
 		return ErrClosed
 	}
-	if err := guard(func() error { return f.db.Update(fn) }); err != nil {
+	err := guard(func() error {
+		return f.db.Update(func(tx *bolt.Tx) error {
+			if err := putRecords(tx, f.stored()+1, f.tail); err != nil {
+				return err
+			}
+			return fn(tx)
+		})
+	})
+	if err != nil {
 		return fmt.Errorf("%s to journal %s: %w", what, f.path, err)
 	}
+	f.tail = nil
+	f.wal.reset()
 	return nil
 }
+
+// stored is the seq of the last record in the database or in a segment.
+func (f *File) stored() uint64 { return f.last - uint64(len(f.tail)) }
 
 // view runs a read-only transaction.
 func (f *File) view(fn func(*bolt.Tx) error) error {
@@ -236,8 +255,15 @@ func (f *File) view(fn func(*bolt.Tx) error) error {
 func (f *File) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.closed {
+		return nil
+	}
+	if len(f.tail) > 0 {
+		// On an error the records stay in the write-ahead file.
+		_ = f.change("add the last records", func(*bolt.Tx) error { return nil })
+	}
 	f.closed = true
-	return f.db.Close()
+	return errors.Join(f.wal.close(), f.db.Close())
 }
 
 // Path returns where the journal lies.

@@ -12,8 +12,13 @@ import (
 )
 
 func TestFullDiskLosesNothing(t *testing.T) {
+	t.Run("no room for the write-ahead file", func(t *testing.T) { fillDisk(t, "size=1m", 600<<10) })
+	t.Run("no room to empty it", func(t *testing.T) { fillDisk(t, "size=4m", 2<<20) })
+}
+
+func fillDisk(t *testing.T, size string, fill int) {
 	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, size); err != nil {
 		t.Skipf("needs the right to mount a small disk: %v", err)
 	}
 	defer syscall.Unmount(dir, syscall.MNT_DETACH)
@@ -21,11 +26,11 @@ func TestFullDiskLosesNothing(t *testing.T) {
 	f := mustOpen(t, path)
 	defer func() { f.Close() }()
 	filler := filepath.Join(dir, "filler")
-	if err := os.WriteFile(filler, make([]byte, 600<<10), 0o644); err != nil {
+	if err := os.WriteFile(filler, make([]byte, fill), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	last, err := uint64(0), error(nil)
-	for err == nil && last < 10000 {
+	for err == nil && last < 100000 {
 		if err = f.Append(records(last+1, last+50)); err == nil {
 			last += 50
 		}

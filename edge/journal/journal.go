@@ -1,7 +1,7 @@
 // Package journal is the append-only log of a run: numbered records, snapshots of the state after some of them, and one
 // genesis blob. It stores bytes and verifies checksums; what the bytes mean, and how the chain is computed, is its
-// caller's affair. File keeps the log on disk (bbolt, with older records in compressed segments beside it), Memory keeps
-// it in this process; both have the same methods.
+// caller's affair. File keeps the log on disk (bbolt, with the newest records in a write-ahead file and the oldest in
+// compressed segments beside it), Memory keeps it in this process; both have the same methods.
 package journal
 
 import (

@@ -152,11 +152,21 @@ func checkJournal(t *rapid.T, j both, reopen func() both) {
 			j.Close()
 			j = reopen()
 		}
+		actions["die and reopen"] = func(*rapid.T) {
+			die(j.(*File))
+			j = reopen()
+		}
 	}
 	t.Repeat(actions)
 	if n, err := readAll(j, 0); err != nil || n != last {
 		t.Fatalf("%d records of %d: %v", n, last, err)
 	}
+}
+
+// die lets go of a journal as the end of its process does.
+func die(f *File) {
+	f.wal.close()
+	f.db.Close()
 }
 
 func TestGenesisIsWrittenOnce(t *testing.T) {
@@ -265,6 +275,9 @@ func TestInterruptedArchiveLosesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "j")
 	f := mustOpen(t, path)
 	if err := f.Append(records(1, 100)); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.WriteSnapshot(Snapshot{Seq: 100}); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.writeSegment(1, 60); err != nil { // and the process dies

@@ -40,32 +40,45 @@ func (f *File) Genesis() (b []byte, err error) {
 	return b, err
 }
 
-// Append stores the batch in one transaction and returns when it is durable. The records must continue the journal's
-// sequence. On an error none of them is stored.
+// Append makes the batch durable as a whole. The records must continue the journal's sequence. On an error none of them
+// is stored.
 func (f *File) Append(batch []Record) error {
 	if len(batch) == 0 {
 		return nil
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.closed {
+		return ErrClosed
+	}
 	if err := checkBatch(f.last, batch); err != nil {
 		return err
 	}
-	what := fmt.Sprintf("append records %d to %d", batch[0].Seq, batch[len(batch)-1].Seq)
-	err := f.change(what, func(tx *bolt.Tx) error {
-		records := tx.Bucket(recordBucket)
-		records.FillPercent = 0.95 // keys only grow
-		for _, r := range batch {
-			if err := records.Put(key(r.Seq), encodeRecord(r)); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err == nil {
-		f.last += uint64(len(batch))
+	sealed := make([][]byte, len(batch))
+	for i, r := range batch {
+		sealed[i] = encodeRecord(r)
 	}
-	return err
+	first, last := batch[0].Seq, batch[len(batch)-1].Seq
+	what := fmt.Sprintf("append records %d to %d", first, last)
+	if f.wal.append(frame(first, sealed)) == nil {
+		f.tail = append(f.tail, sealed...)
+	} else if err := f.change(what, func(tx *bolt.Tx) error { return putRecords(tx, first, sealed) }); err != nil {
+		return err
+	}
+	f.last = last
+	return nil
+}
+
+// putRecords stores sealed records, of which the first has number first.
+func putRecords(tx *bolt.Tx, first uint64, sealed [][]byte) error {
+	records := tx.Bucket(recordBucket)
+	records.FillPercent = 0.95 // keys only grow
+	for i, r := range sealed {
+		if err := records.Put(key(first+uint64(i)), r); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // LastSeq returns the sequence number of the last record, 0 when there is none.
@@ -85,8 +98,11 @@ func (f *File) Read(from uint64, fn func(Record) error) error {
 	next := max(from, 1)
 	for {
 		f.mu.Lock()
-		last, archived := f.last, f.archived
+		last, stored, archived, tail, closed := f.last, f.stored(), f.archived, f.tail, f.closed
 		f.mu.Unlock()
+		if closed {
+			return ErrClosed
+		}
 		if next <= archived {
 			var err error
 			if next, err = f.readSegment(next, fn); err != nil {
@@ -94,7 +110,13 @@ func (f *File) Read(from uint64, fn func(Record) error) error {
 			}
 			continue
 		}
-		chunk, err := f.readSome(next, last)
+		var chunk []Record
+		var err error
+		if next <= stored {
+			chunk, err = f.readSome(next, stored)
+		} else if next <= last {
+			chunk, err = decodeAll(next, tail[next-stored-1:])
+		}
 		for _, r := range chunk {
 			if err := fn(r); err != nil {
 				return err
@@ -105,6 +127,18 @@ func (f *File) Read(from uint64, fn func(Record) error) error {
 		}
 		next += uint64(len(chunk))
 	}
+}
+
+// decodeAll returns sealed records, of which the first has number first.
+func decodeAll(first uint64, sealed [][]byte) (list []Record, err error) {
+	for i, b := range sealed {
+		r, err := decodeRecord(first+uint64(i), b)
+		if err != nil {
+			return list, err
+		}
+		list = append(list, r)
+	}
+	return list, nil
 }
 
 // readSome returns records next and following as far as last, at most readChunk bytes of them, but one at least. With
