@@ -246,7 +246,7 @@ func TestArchiveBoundsTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "j")
 	f := mustOpen(t, path)
 	defer f.Close()
-	const rounds, state = 120, 20000
+	const rounds, state = 240, 20000
 	for round := range uint64(rounds) {
 		first := round*100 + 1
 		if err := f.Append(records(first, first+99)); err != nil {
