@@ -272,7 +272,7 @@ func (h *Hub) accept(ctx context.Context, tasks *sync.WaitGroup, l *transport.Li
 			}
 			return
 		}
-		p := &peer{conn: conn, key: []byte(conn.Remote()), orders: make(chan []byte, maxOrders)}
+		p := newPeer(conn)
 		tasks.Go(func() { p.write(ctx) })
 		tasks.Go(func() { h.read(ctx, p) })
 	}

@@ -135,6 +135,7 @@ func TestHubDisconnectsWhoBreaksTheProtocol(t *testing.T) {
 		"another's signature": {Kind: &message.Envelope_Result{Result: message.Sign(key(1),
 			&message.Receipt{Task: &message.TaskID{}})}},
 		"a message of no kind": {},
+		"a result too long":    receipt(func(r *message.Receipt) { r.Note = strings.Repeat("x", 300<<10) }),
 		"a second registration": {Kind: &message.Envelope_Register{Register: &message.Register{
 			Session: bytes.Repeat([]byte{2}, 16), Numerics: kernel.NumericsID}}},
 	} {
@@ -154,6 +155,30 @@ func TestHubDisconnectsWhoBreaksTheProtocol(t *testing.T) {
 				t.Errorf("%d results were journalled", n)
 			}
 		})
+	}
+}
+
+// A registered participant that floods the hub has little of it journalled, and others do not wait for it.
+func TestHubPacesAFlood(t *testing.T) {
+	s, _ := hubServing(t)
+	c, other := s.dial(0), s.dial(1)
+	c.register(1)
+	r := &message.Receipt{Task: &message.TaskID{Kind: message.TaskKind_STEP}, Session: bytes.Repeat([]byte{1}, 16), Note: strings.Repeat("x", 200<<10)}
+	flood := message.Encode(&message.Envelope{Kind: &message.Envelope_Result{Result: message.Sign(key(0), r)}})
+	beat := message.Encode(&message.Envelope{Kind: &message.Envelope_Heartbeat{Heartbeat: &message.Heartbeat{}}})
+	go func() {
+		for c.conn.Send(t.Context(), flood) == nil && c.conn.Send(t.Context(), beat) == nil {
+		}
+	}()
+	began := time.Now()
+	other.register(2)
+	if other.next().GetWelcome() == nil {
+		t.Fatal("no welcome")
+	}
+	c.conn.Close()
+	seconds := time.Since(began).Seconds()
+	if n := float64(s.results()); n > (4096+2000*seconds)/200+2 {
+		t.Errorf("%v results in %v s were journalled", n, seconds)
 	}
 }
 

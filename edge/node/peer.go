@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
+	"golang.org/x/time/rate"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/iota-train/iota/edge/transport"
@@ -19,8 +21,17 @@ type peer struct {
 	session []byte // empty before it registered; owned by the hub's goroutine
 	refused bool   // it has no part in the run: nothing more of it is journalled; owned by the hub's goroutine
 
+	pace   *rate.Limiter // of what it may have journalled
+	beat   time.Time     // of the last heartbeat that was; owned by its reader
 	orders chan []byte
 	once   sync.Once
+}
+
+func newPeer(conn *transport.Conn) *peer {
+	return &peer{
+		conn: conn, key: []byte(conn.Remote()), orders: make(chan []byte, maxOrders),
+		pace: rate.NewLimiter(peerRate, peerBurst),
+	}
 }
 
 // close ends the connection. Its reader notices and tells the core.
@@ -97,6 +108,12 @@ func (h *Hub) readAll(ctx context.Context, p *peer) error {
 		if first != (envelope.GetRegister() != nil) {
 			return errors.New("the first message, and no other, registers")
 		}
+		if p.idle(&envelope) {
+			continue
+		}
+		if err := p.admitted(ctx, len(b)); err != nil {
+			return err
+		}
 		a := arrival{from: p}
 		if a.event, a.receipt, err = h.verify(ctx, p.key, &envelope); err != nil {
 			return err
@@ -107,6 +124,27 @@ func (h *Hub) readAll(ctx context.Context, p *peer) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// admitted waits until a message fits into what its sender may have journalled: nobody else pays for a flood.
+func (p *peer) admitted(ctx context.Context, size int) error {
+	if size > maxResult {
+		return fmt.Errorf("a message of %d bytes: more than %d are not accepted", size, maxResult)
+	}
+	return p.pace.WaitN(ctx, 1+size>>10)
+}
+
+// idle reports whether a message is a heartbeat that comes too soon to say anything new.
+func (p *peer) idle(e *message.Envelope) bool {
+	if e.GetHeartbeat() == nil {
+		return false
+	}
+	now := time.Now()
+	if now.Sub(p.beat) < heartbeatEvery/5 {
+		return true
+	}
+	p.beat = now
+	return false
 }
 
 // verify makes an event of a message whose signature holds and whose blobs are stored. With a result comes its receipt.
