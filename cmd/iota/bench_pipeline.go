@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -60,7 +61,7 @@ func benchPipelineCommand() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.Uint64Var(&p.tokens, "tokens", 400_000, "tokens of a run, about")
+	f.Uint64Var(&p.tokens, "tokens", 400_000, "tokens of a run, or a little more")
 	f.IntVar(&p.runs, "runs", 3, "runs of which the median counts")
 	f.Float64SliceVar(&p.lrs, "lr", []float64{1.5e-3, 2e-3, 3e-3, 4e-3}, "peak learning rates to choose from")
 	f.Uint32Var(&p.rules.InnerSteps, "inner-steps", 0, "H (default: that of iota up)")
@@ -79,13 +80,13 @@ func (p *pipelineBench) run(ctx context.Context) (*benchReport, error) {
 	if err := p.prepare(); err != nil {
 		return nil, err
 	}
-	// A first short run tells how many epochs make the tokens.
+	// A first short run tells how many epochs make the tokens, or a little more.
 	p.epochs = 4
 	pilot, err := p.pipeline(ctx, p.lrs[0])
 	if err != nil {
 		return nil, err
 	}
-	p.epochs = max(2, uint32(float64(p.tokens)/float64(pilot.tokens)*4+0.5))
+	p.epochs = max(2, uint32(math.Ceil(1.02*4*float64(p.tokens)/float64(pilot.tokens))))
 	best, err := p.bestPipeline(ctx)
 	if err != nil {
 		return nil, err
