@@ -77,7 +77,7 @@ func (m *Miner) share(w *work) error {
 func (m *Miner) encodeShards(w *work, x []float32, bounds []uint64) error {
 	dt := m.rules.share
 	if !kernel.AllFinite(x) {
-		return &faulty{message.Fault_NON_FINITE_OWN, "the pseudo-gradient is not finite"}
+		return &faulty{message.Fault_NON_FINITE_OWN, 0, "the pseudo-gradient is not finite"}
 	}
 	sent := m.memory.vectors.take()
 	defer m.memory.vectors.put(sent)
@@ -93,7 +93,7 @@ func (m *Miner) encodeShards(w *work, x []float32, bounds []uint64) error {
 		return nil
 	}
 	if !kernel.AllFinite(sent) {
-		return &faulty{message.Fault_NON_FINITE_OWN, "the pseudo-gradient is too large for " + string(dt)}
+		return &faulty{message.Fault_NON_FINITE_OWN, 0, "the pseudo-gradient is too large for " + string(dt)}
 	}
 	m.private.residual = append(m.private.residual[:0], x...)
 	kernel.Sub(m.private.residual, sent)
