@@ -71,6 +71,7 @@ type Counters struct {
 	Rerouted        uint64
 	NonFinite       uint64
 	RefusedLate     uint64
+	Refuted         uint64 // claims against inputs
 	Kicked          uint64
 	Disagreements   uint64
 	ShardsLost      uint64
@@ -108,7 +109,10 @@ type miner struct {
 	Forwards    uint64
 	Backwards   uint64
 	Steps       uint64
-	Faults      int // non-finite results in a row
+	Faults      int   // non-finite results in a row
+	Refuted     int   // claims against inputs that turned out false, since the last that was upheld
+	Doubts      []int // the miner on the other side of each unchecked claim in a row, newest last
+	Believed    bool  // a miner was withdrawn on its word alone
 	Agreed      uint64
 	Disagreed   uint64
 	Spread      float64
@@ -196,6 +200,7 @@ type flight struct {
 	Gradients []ref // by each stage but the first: the gradient of its input
 	Attempt   uint32
 	Lease     *lease
+	Claims    []claim         // against the inputs of the present piece of work, open ones
 	Avoid     int             // number of the miner, plus 1, that just failed it; 0 none
 	Sent      []time.Duration // when the forward of each stage was ordered
 }
