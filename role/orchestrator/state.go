@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/iota-train/iota/protocol/message"
@@ -165,14 +166,14 @@ type member struct {
 	B      uint64
 	Shares []ref
 	Gone   bool
-	Unfit  bool // a shard of its share is not finite
+	Unfit  bool // two miners, or itself, found a shard of its share not finite
 }
 
 // shard is one slice of a merge.
 type shard struct {
 	From, To  uint64
 	Owners    [2]int // members, equal where the cohort has one
-	Results   [2]*ref
+	Results   [2]*reduction
 	Closed    [2]bool // no result will come any more
 	Attempt   [2]uint32
 	Arbiter   int // miner, -1 none
@@ -181,6 +182,16 @@ type shard struct {
 	Final     *ref
 	Lost      bool
 	Done      bool
+}
+
+// reduction is what an owner or an arbiter made of a shard.
+type reduction struct {
+	Result ref
+	Unfit  []int // members whose share it left out, because it is not finite
+}
+
+func (r *reduction) same(o *reduction) bool {
+	return r.Result.same(o.Result) && slices.Equal(r.Unfit, o.Unfit)
 }
 
 type install struct {
