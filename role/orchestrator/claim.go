@@ -150,6 +150,7 @@ func (o *Orchestrator) unchecked(f *flight) {
 // but only once in a run, and the second time the accuser it is who goes. So one liar costs at most one honest miner, and
 // only where it alone can judge.
 func (o *Orchestrator) suspect(accuser, maker *miner) {
+	o.alert("miner %d claims that a tensor of miner %d is not finite; nobody else can tell", accuser.Number+1, maker.Number+1)
 	accuser.doubt(maker)
 	maker.doubt(accuser)
 	const why = "it has a part in too many tensors that are not finite, one after the other: check the machine's memory, then join with a new key"

@@ -158,26 +158,34 @@ func (o *Orchestrator) arbitratedShard(s *stage, sh *shard, truth *reduction) {
 		o.undecided(s, sh)
 		return
 	}
-	confirmed := false
+	final := &reduction{Result: truth.Result}
 	for side, r := range sh.Results {
 		if r == nil {
 			continue
 		}
-		right := r.same(truth)
-		confirmed = confirmed || right
-		o.agree(s, sh, side, right)
-		if right {
-			continue
+		claims := len(r.Unfit)
+		for _, k := range r.Unfit {
+			if slices.Contains(truth.Unfit, k) {
+				final.Unfit = append(final.Unfit, k) // settle counts it once
+				claims--
+			}
 		}
-		o.dispute(s, sh)
-		m := o.Miners[s.Cohort[sh.Owners[side]].Miner]
+		o.judge(s, sh, side, r.Result.same(truth.Result), claims == 0)
+	}
+	o.settle(s, sh, final)
+}
+
+// judge enters what an arbiter found of an owner: whether it merged the shard well, and blamed no sound source.
+func (o *Orchestrator) judge(s *stage, sh *shard, side int, merged, fair bool) {
+	o.agree(s, sh, side, merged && fair)
+	m := o.Miners[s.Cohort[sh.Owners[side]].Miner]
+	if !merged {
 		o.alert("miner %d merged shard %d of stage %d wrongly", m.Number+1, s.indexOf(sh), s.Index)
-		if slices.ContainsFunc(r.Unfit, func(k int) bool { return !slices.Contains(truth.Unfit, k) }) {
-			o.refuted(m)
-		}
 	}
-	if !confirmed {
-		truth = &reduction{Result: truth.Result}
+	if !fair {
+		o.refuted(m)
 	}
-	o.settle(s, sh, truth)
+	if !merged || !fair {
+		o.dispute(s, sh)
+	}
 }
