@@ -72,7 +72,7 @@ type Counters struct {
 	Rerouted        uint64
 	NonFinite       uint64
 	RefusedLate     uint64
-	Refuted         uint64 // claims against inputs
+	Refuted         uint64 // claims against inputs and sources
 	Kicked          uint64
 	Disagreements   uint64
 	ShardsLost      uint64
