@@ -75,14 +75,11 @@ func (c chaos) lie(m *Machine) {
 		tasks []message.TaskKind
 	}{
 		{"nan", nil}, {"fault", nil}, {"bad-reduce", nil}, {"drop", nil}, {"zero", nil}, {"stale", nil},
-		{"nan", []message.TaskKind{message.TaskKind_SHARE}},
+		{"nan", []message.TaskKind{message.TaskKind_SHARE}}, {"false-nan", nil}, {"false-missing", nil}, {"false-unfit", nil},
 	}
 	k := kinds[c.dice.IntN(len(kinds))]
 	c.sim.note("miner %d will err: %s", m.number, k.name)
-	if m.bent == nil {
-		return
-	}
-	if err := m.bent.Times(k.name, 1+c.dice.IntN(3), c.dice.Uint64(), k.tasks...); err != nil {
+	if err := m.Err(k.name, 1+c.dice.IntN(3), c.dice.Uint64(), k.tasks...); err != nil {
 		c.sim.fail("%v", err)
 	}
 }

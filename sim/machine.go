@@ -23,6 +23,7 @@ type Machine struct {
 	cut             bool
 	held            []func() // what arrives when the cut heals
 	lies            []lie
+	erred           bool     // it was ever made to misbehave, for once or for good
 	saves           [][]byte // private states, one per install, newest last
 
 	up       bool
@@ -43,12 +44,6 @@ type Machine struct {
 
 // Worker does a miner's tasks: the real miner or a stand-in, wrapped by an adversary.
 type Worker interface{ adversary.Worker }
-
-// lie is a lasting misbehaviour.
-type lie struct {
-	kind string
-	rate float64
-}
 
 // Times of a machine.
 const (
@@ -340,12 +335,3 @@ func (m *Machine) Disconnect(d time.Duration) {
 
 // Twice makes the machine send its next n results twice.
 func (m *Machine) Twice(n int) { m.twice += n }
-
-// Lie makes the machine misbehave for good.
-func (m *Machine) Lie(kind string, rate float64) error {
-	m.lies = append(m.lies, lie{kind, rate})
-	if m.bent == nil {
-		return nil
-	}
-	return m.bent.Always(kind, rate, m.sim.config.Seed<<16+uint64(m.number)<<8+uint64(len(m.lies)-1))
-}

@@ -41,7 +41,16 @@ func simulate(t *testing.T, seed int) string {
 		t.Fatalf("seed %d: %v", seed, err)
 	}
 	s := c.Sim()
+	liar := seed%3 == 0
+	if kinds := []string{"false-nan", "false-missing", "false-unfit", "nan"}; liar {
+		if err := s.Machine(1).Lie(kinds[seed/3%4], []float64{1, 0.3}[seed%2]); err != nil {
+			t.Fatal(err)
+		}
+	}
 	s.Chaos(*events, *pause)
+	if liar && !s.Finished() {
+		s.Join(2) // it may have been withdrawn, and few were there
+	}
 	finished := s.Run(s.Finished, 3*time.Hour)
 	err := s.Verify()
 	if err == nil && !finished {

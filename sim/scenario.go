@@ -124,32 +124,13 @@ func (c *Scenario) disturb(name string, a *arguments) error {
 	case "nan":
 		return m.nan(a.text("kind", "gradient"), a.number("n", 1))
 	case "badreduce":
-		return m.bent.Times("bad-reduce", a.number("n", 1), s.config.Seed)
+		return m.Err("bad-reduce", a.number("n", 1), s.config.Seed)
 	case "adversary":
 		return m.Lie(a.text("kind", ""), a.float("rate", 1))
 	default:
 		return fmt.Errorf("no such command")
 	}
 	return a.err
-}
-
-// nan makes the machine produce a number that is not finite in its next n tasks of a kind. own: in its own memory, so
-// that it notices; the others are sent to whoever comes next.
-func (m *Machine) nan(kind string, n int) error {
-	what, tasks := "nan", []message.TaskKind(nil)
-	switch kind {
-	case "gradient":
-		tasks = []message.TaskKind{message.TaskKind_LOSS, message.TaskKind_BACKWARD}
-	case "activation":
-		tasks = []message.TaskKind{message.TaskKind_FORWARD}
-	case "share":
-		tasks = []message.TaskKind{message.TaskKind_SHARE}
-	case "own":
-		what, tasks = "fault", []message.TaskKind{message.TaskKind_FORWARD, message.TaskKind_LOSS, message.TaskKind_BACKWARD}
-	default:
-		return fmt.Errorf("kind %q: use gradient, activation, share or own", kind)
-	}
-	return m.bent.Times(what, n, m.sim.config.Seed, tasks...)
 }
 
 // mostMiners bounds a scenario's miners, all of which live in this process.

@@ -11,6 +11,7 @@
 package sim
 
 import (
+	"bytes"
 	"container/heap"
 	"encoding/binary"
 	"fmt"
@@ -137,6 +138,26 @@ func (s *Sim) Run(until func() bool, limit time.Duration) bool {
 		m.do()
 	}
 	return false
+}
+
+// Verify replays the whole journal and compares the chain and the state with those of the run.
+func (s *Sim) Verify() error {
+	if s.err != nil {
+		return s.err
+	}
+	want, err := s.hub.core.Snapshot()
+	if err != nil {
+		return err
+	}
+	core, err := s.hub.replay(false)
+	if err != nil {
+		return fmt.Errorf("seed %d: %w", s.config.Seed, err)
+	}
+	got, err := core.Snapshot()
+	if err == nil && !bytes.Equal(got, want) {
+		err = fmt.Errorf("seed %d: the journal replayed gives another state", s.config.Seed)
+	}
+	return err
 }
 
 // fail notes a broken law. Only the first one counts: what follows may be its consequence.

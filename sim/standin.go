@@ -128,7 +128,7 @@ func (w *standIn) Do(t *message.Task, inputs [][]byte) (*message.Result, [][]byt
 	for i, ref := range t.GetInputs() {
 		r.Inputs = append(r.Inputs, ref.GetHash())
 		if inputs[i] == nil && ref.GetSize() > 0 {
-			r.Fault = message.Fault_MISSING_INPUT
+			r.Fault, r.FaultyInput = message.Fault_MISSING_INPUT, uint32(i)
 		}
 	}
 	var outputs [][]byte
@@ -221,12 +221,13 @@ func (w *standIn) begin(epoch uint64) {
 // train does the tasks of a micro-batch's way.
 func (w *standIn) train(t *message.Task, inputs [][]byte, r *message.Receipt) ([][]byte, error) {
 	id, last := t.GetId(), int(w.stage) == w.stages-1
-	for _, b := range inputs {
+	for i, b := range inputs {
 		x := make([]float32, size)
 		if err := tensor.Decode(x, b, w.wire()); err != nil {
 			return nil, err
 		}
 		if !kernel.AllFinite(x) {
+			r.FaultyInput = uint32(i)
 			return nil, fault{message.Fault_NON_FINITE_INPUT, "an input is not finite"}
 		}
 	}

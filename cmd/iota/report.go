@@ -74,6 +74,7 @@ type faultReport struct {
 	RefusedLate   uint64 `json:"refused_late"`
 	Unmerged      uint64 `json:"unmerged"`
 	Kicked        uint64 `json:"kicked"`
+	Refuted       uint64 `json:"refuted"` // claims against inputs and sources
 }
 
 type auditReport struct {
@@ -108,7 +109,7 @@ func newReport(v orchestrator.View, chain [32]byte, checkpoints [][]byte) *repor
 		LossEval: c.LossEval, ChainHash: hex.EncodeToString(chain[:]), WeightsHash: weightsHash(checkpoints),
 		Epochs: v.Epochs, Validators: []struct{}{}, Miners: []minerReport{},
 		Faults: faultReport{LeasesExpired: c.LeasesExpired, Rerouted: c.Rerouted, NonFinite: c.NonFinite,
-			RefusedLate: c.RefusedLate, Kicked: c.Kicked},
+			RefusedLate: c.RefusedLate, Kicked: c.Kicked, Refuted: c.Refuted},
 	}
 	if r.Epochs == nil {
 		r.Epochs = []orchestrator.EpochReport{}

@@ -50,6 +50,7 @@ func (r *report) troubles() string {
 	add(uint64(disputed), "shards were disputed")
 	add(r.Faults.LeasesExpired, "leases expired")
 	add(r.Faults.NonFinite, "results were not finite")
+	add(r.Faults.Refuted, "claims against others were false")
 	add(r.Faults.Unmerged, "micro-batches were not merged")
 	add(r.Faults.Kicked, "miners were withdrawn")
 	if len(parts) == 0 {

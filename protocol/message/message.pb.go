@@ -108,9 +108,9 @@ type Fault int32
 
 const (
 	Fault_FAULT_NONE       Fault = 0
-	Fault_NON_FINITE_INPUT Fault = 1 // the sender of an input is to blame
+	Fault_NON_FINITE_INPUT Fault = 1 // Receipt.faulty_input is not finite: a claim, for another miner to check
 	Fault_NON_FINITE_OWN   Fault = 2 // the miner went back to its last finite state
-	Fault_MISSING_INPUT    Fault = 3 // a blob cannot be had
+	Fault_MISSING_INPUT    Fault = 3 // Receipt.faulty_input cannot be had: a claim too
 	Fault_FAILED           Fault = 4 // anything else; Receipt.note says what
 )
 
@@ -1492,8 +1492,9 @@ type Receipt struct {
 	Weights  []uint64 `protobuf:"varint,24,rep,packed,name=weights,proto3" json:"weights,omitempty"`            // REDUCE
 	Elements uint64   `protobuf:"varint,25,opt,name=elements,proto3" json:"elements,omitempty"`                 // REDUCE: length of the shard
 	// What the commitment covers beside weights, moments, residual and step count.
-	Slots         []*Summed `protobuf:"bytes,26,rep,name=slots,proto3" json:"slots,omitempty"`     // forwards that wait for their backward, with their weight versions
-	Waiting       []*Summed `protobuf:"bytes,27,rep,name=waiting,proto3" json:"waiting,omitempty"` // gradients that wait for their ack, in order of the backwards
+	Slots         []*Summed `protobuf:"bytes,26,rep,name=slots,proto3" json:"slots,omitempty"`                                 // forwards that wait for their backward, with their weight versions
+	Waiting       []*Summed `protobuf:"bytes,27,rep,name=waiting,proto3" json:"waiting,omitempty"`                             // gradients that wait for their ack, in order of the backwards
+	FaultyInput   uint32    `protobuf:"varint,28,opt,name=faulty_input,json=faultyInput,proto3" json:"faulty_input,omitempty"` // NON_FINITE_INPUT, MISSING_INPUT: which of the task's inputs, from 0
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1715,6 +1716,13 @@ func (x *Receipt) GetWaiting() []*Summed {
 		return x.Waiting
 	}
 	return nil
+}
+
+func (x *Receipt) GetFaultyInput() uint32 {
+	if x != nil {
+		return x.FaultyInput
+	}
+	return 0
 }
 
 // Summed is one gradient that entered a step.
@@ -2639,7 +2647,7 @@ const file_protocol_message_message_proto_rawDesc = "" +
 	"\x04task\x18\x01 \x01(\v2\x0f.iota.v1.TaskIDR\x04task\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\rR\aattempt\"\"\n" +
 	"\bFinished\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xd1\x06\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xf4\x06\n" +
 	"\aReceipt\x12\x1a\n" +
 	"\bmanifest\x18\x01 \x01(\fR\bmanifest\x12#\n" +
 	"\x04task\x18\x02 \x01(\v2\x0f.iota.v1.TaskIDR\x04task\x12\x18\n" +
@@ -2668,7 +2676,8 @@ const file_protocol_message_message_proto_rawDesc = "" +
 	"\aweights\x18\x18 \x03(\x04R\aweights\x12\x1a\n" +
 	"\belements\x18\x19 \x01(\x04R\belements\x12%\n" +
 	"\x05slots\x18\x1a \x03(\v2\x0f.iota.v1.SummedR\x05slots\x12)\n" +
-	"\awaiting\x18\x1b \x03(\v2\x0f.iota.v1.SummedR\awaiting\"L\n" +
+	"\awaiting\x18\x1b \x03(\v2\x0f.iota.v1.SummedR\awaiting\x12!\n" +
+	"\ffaulty_input\x18\x1c \x01(\rR\vfaultyInput\"L\n" +
 	"\x06Summed\x12\x14\n" +
 	"\x05batch\x18\x01 \x01(\x04R\x05batch\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\rR\aattempt\x12\x12\n" +

@@ -130,13 +130,13 @@ func (m *Miner) hashTokens() []byte {
 	return message.HashBytes(b)
 }
 
-// receive decodes input i, a wire. A number that is not finite is the fault of its sender.
+// receive decodes input i, a wire. That a number is not finite is a claim against its sender.
 func (m *Miner) receive(w *work, i int, dst []float32, what string) error {
 	if err := tensor.Decode(dst, w.inputs[i], tensor.DType(m.config.Wire)); err != nil {
 		return fmt.Errorf("input %d: %w", i, err)
 	}
 	if !kernel.AllFinite(dst) {
-		return &faulty{message.Fault_NON_FINITE_INPUT, what + " received is not finite"}
+		return &faulty{message.Fault_NON_FINITE_INPUT, i, what + " received is not finite"}
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ func (m *Miner) merged(w *work, inputs [][]byte, g []float32) error {
 			return fmt.Errorf("merged shard %d: %w", i, err)
 		}
 		if !kernel.AllFinite(shard) {
-			return &faulty{message.Fault_NON_FINITE_INPUT, fmt.Sprintf("merged shard %d is not finite", i)}
+			return &faulty{message.Fault_NON_FINITE_INPUT, i, fmt.Sprintf("merged shard %d is not finite", i)}
 		}
 	}
 	return nil

@@ -58,7 +58,7 @@ func (m *Miner) origin(w *work, stage int) (*checkpoint, error) {
 		return nil, fmt.Errorf("the checkpoint is of epoch %d", c.mark.epoch)
 	}
 	if !kernel.AllFinite(c.weights) || !kernel.AllFinite(c.outer) {
-		return nil, &faulty{message.Fault_NON_FINITE_INPUT, "the checkpoint is not finite"}
+		return nil, &faulty{message.Fault_NON_FINITE_INPUT, 0, "the checkpoint is not finite"}
 	}
 	return c, nil
 }

@@ -191,7 +191,7 @@ func (w *work) takeInputs(refs []*message.BlobRef) error {
 		}
 	}
 	if missing >= 0 {
-		return &faulty{message.Fault_MISSING_INPUT, fmt.Sprintf("input %d cannot be had", missing)}
+		return &faulty{message.Fault_MISSING_INPUT, missing, fmt.Sprintf("input %d cannot be had", missing)}
 	}
 	return nil
 }
@@ -207,13 +207,14 @@ func (w *work) want(n int) error {
 // faulty is what went wrong with work that was ordered well.
 type faulty struct {
 	fault message.Fault
+	input int // of the task, if that is what is wrong
 	note  string
 }
 
 func (f *faulty) Error() string { return f.note }
 
 func failed(format string, args ...any) error {
-	return &faulty{message.Fault_FAILED, fmt.Sprintf(format, args...)}
+	return &faulty{message.Fault_FAILED, 0, fmt.Sprintf(format, args...)}
 }
 
 // blame writes a fault into the receipt, or reports that err is none.
@@ -222,7 +223,7 @@ func (w *work) blame(err error) bool {
 	if !errors.As(err, &f) {
 		return false
 	}
-	w.receipt.Fault, w.receipt.Note = f.fault, f.note
+	w.receipt.Fault, w.receipt.FaultyInput, w.receipt.Note = f.fault, uint32(f.input), f.note
 	w.receipt.Outputs, w.outputs = nil, nil
 	return true
 }

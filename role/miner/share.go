@@ -83,7 +83,7 @@ func (m *Miner) givePseudoGradient(w *work, bounds []uint64) error {
 func (m *Miner) encodeShards(w *work, x []float32, bounds []uint64) error {
 	dt := m.rules.share
 	if !kernel.AllFinite(x) {
-		return &faulty{message.Fault_NON_FINITE_OWN, "the pseudo-gradient is not finite"}
+		return &faulty{message.Fault_NON_FINITE_OWN, 0, "the pseudo-gradient is not finite"}
 	}
 	sent := m.memory.vectors.take()
 	defer m.memory.vectors.put(sent)
@@ -99,7 +99,7 @@ func (m *Miner) encodeShards(w *work, x []float32, bounds []uint64) error {
 		return nil
 	}
 	if !kernel.AllFinite(sent) {
-		return &faulty{message.Fault_NON_FINITE_OWN, "the pseudo-gradient is too large for " + string(dt)}
+		return &faulty{message.Fault_NON_FINITE_OWN, 0, "the pseudo-gradient is too large for " + string(dt)}
 	}
 	m.private.residual = append(m.private.residual[:0], x...)
 	kernel.Sub(m.private.residual, sent)

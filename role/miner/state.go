@@ -117,7 +117,7 @@ func (m *Miner) own(v *version, what string) error {
 		m.step++
 		m.back()
 	}
-	return &faulty{message.Fault_NON_FINITE_OWN, what + " is not finite"}
+	return &faulty{message.Fault_NON_FINITE_OWN, 0, what + " is not finite"}
 }
 
 // freeSlot ends slot i.

@@ -67,7 +67,7 @@ func (m *Miner) stepSum(r *message.Receipt) error {
 	m.discardSum()
 	if err != nil {
 		m.back()
-		return &faulty{message.Fault_NON_FINITE_OWN, err.Error()}
+		return &faulty{message.Fault_NON_FINITE_OWN, 0, err.Error()}
 	}
 	return nil
 }

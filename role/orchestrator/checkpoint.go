@@ -33,9 +33,7 @@ const reloadAfter = 5 * time.Second
 // operator is told what to restore.
 func (o *Orchestrator) loadFailed(m *miner, r *message.Receipt) {
 	if r.GetFault() != message.Fault_MISSING_INPUT {
-		if m.Faults++; m.Faults >= maxFaults {
-			o.bar(m, "it could not do "+r.GetTask().Key().String()+": "+r.GetNote())
-		}
+		o.charge(m, "it could not do "+r.GetTask().Key().String()+": "+r.GetNote())
 		return
 	}
 	m.LoadAfter = o.Now + reloadAfter

@@ -4,19 +4,15 @@ import (
 	"github.com/iota-train/iota/protocol/message"
 )
 
-// maxFaults is how many non-finite results in a row a miner may give before it is withdrawn.
+// maxFaults is how many faults in a row withdraw a miner. Non-finite results make one row, refuted claims another,
+// unchecked claims a third.
 const maxFaults = 8
 
 // flightFault answers a miner that could not do its piece of a micro-batch.
 func (o *Orchestrator) flightFault(m *miner, f *flight, r *message.Receipt, rerun bool) {
 	switch r.GetFault() {
-	case message.Fault_NON_FINITE_INPUT:
-		if rerun {
-			o.release(f, f.Hop) // it holds no forward that the backward could use when it comes again
-		}
-		o.blameSource(m, f)
-	case message.Fault_MISSING_INPUT:
-		o.travelAgain(f)
+	case message.Fault_NON_FINITE_INPUT, message.Fault_MISSING_INPUT:
+		o.claimed(m, f, r, rerun)
 	case message.Fault_NON_FINITE_OWN:
 		o.nonFinite(m)
 		o.retry(f, m)
@@ -31,28 +27,34 @@ func (o *Orchestrator) flightFault(m *miner, f *flight, r *message.Receipt, reru
 // producing them is withdrawn.
 func (o *Orchestrator) nonFinite(m *miner) {
 	o.Counters.NonFinite++
-	if m.Faults++; m.Faults >= maxFaults {
-		o.bar(m, "too many values that are not finite, one after the other: check the machine's memory, then join with a new key")
+	o.charge(m, "too many values that are not finite, one after the other: check the machine's memory, then join with a new key")
+}
+
+// charge adds a fault to a miner's row and withdraws it when the row is too long.
+func (o *Orchestrator) charge(m *miner, why string) {
+	if m.Faults++; m.Faults >= maxFaults && m.Barred == "" {
+		o.bar(m, why)
 	}
 }
 
-// credit ends a row of faults: the miner whose tensor was fit to compute with is sound, and so is one whose work ends
-// here.
+// credit ends rows of faults: the miner whose tensor was fit to compute with is sound, and so is one whose work ends
+// here. Who computed with another's tensor is not one that claims against all.
 func (o *Orchestrator) credit(m *miner, f *flight) {
-	if source := o.sourceOf(f); source >= 0 && f.Makers[source] >= 0 {
-		o.Miners[f.Makers[source]].Faults = 0
+	if source := o.sourceOf(f); source >= 0 {
+		maker := o.Miners[f.Makers[source]]
+		maker.Faults, maker.Doubts, m.Doubts = 0, nil, nil
 	}
 	if len(o.Stages) == 1 {
 		m.Faults = 0
 	}
 }
 
-// sourceOf is the stage that made what a flight's present piece of work reads, or -1.
+// sourceOf is the stage that made what a flight's present piece of work reads first, or -1.
 func (o *Orchestrator) sourceOf(f *flight) int {
-	if f.Back && f.Hop < len(o.Stages)-1 {
-		return f.Hop + 1
+	if list := o.sources(f, false); len(list) > 0 {
+		return list[0]
 	}
-	return f.Hop - 1
+	return -1
 }
 
 // retry lets somebody else do a flight's present piece.
@@ -62,36 +64,29 @@ func (o *Orchestrator) retry(f *flight, m *miner) {
 	o.Counters.Rerouted++
 }
 
-// blameSource holds a non-finite tensor against the miner that made it, not against the one that was fed it, and has it
-// made again.
-func (o *Orchestrator) blameSource(m *miner, f *flight) {
-	source := o.sourceOf(f)
-	if source < 0 {
-		o.retry(f, m)
+// makeAgain sends a flight back to the stage that made a tensor, where another miner makes it if one can. An activation
+// that a rerun was to read again is older than the gradients: with it the whole way is gone through again.
+func (o *Orchestrator) makeAgain(f *flight, source int) {
+	if f.Back && source < f.Hop {
+		o.travelAgain(f)
 		return
 	}
-	if maker := f.Makers[source]; maker >= 0 {
-		f.Avoid = maker + 1
-		o.alert("miner %d sent a tensor that is not finite", maker+1)
-		o.nonFinite(o.Miners[maker])
-	}
-	o.Counters.Rerouted++
 	if !f.Back {
-		o.release(f, f.Hop)
 		o.giveUp(f, source)
 	}
-	f.Hop = source
+	f.Hop, f.Claims, f.Avoid = source, nil, f.Makers[source]+1
 	if source == len(o.Stages)-1 {
 		f.Back = false // the last stage makes its gradient in one task with the loss
 	}
+	o.Counters.Rerouted++
 }
 
-// travelAgain starts a micro-batch anew because a tensor of it is lost. Stages that summed it only pass it on.
+// travelAgain starts a micro-batch anew because a tensor of it is of no use. Stages that summed it only pass it on.
 func (o *Orchestrator) travelAgain(f *flight) {
 	for s := range f.Path {
 		o.giveUp(f, s)
 	}
-	f.Hop, f.Back, f.Lease, f.Avoid = 0, false, nil, 0
+	f.Hop, f.Back, f.Lease, f.Avoid, f.Claims = 0, false, nil, 0, nil
 	o.Counters.Rerouted++
 }
 

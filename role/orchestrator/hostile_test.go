@@ -24,7 +24,7 @@ func nonsense(d *rand.Rand) *message.Receipt {
 	r := &message.Receipt{
 		Task: &message.TaskID{Kind: message.TaskKind(d.IntN(15)), Epoch: uint64(d.IntN(3)), Batch: number(), Stage: uint32(d.IntN(5)),
 			Shard: uint32(number())},
-		Attempt: uint32(d.IntN(6)), LossBits: math.Float64bits(float()), Fault: message.Fault(d.IntN(7)),
+		Attempt: uint32(d.IntN(6)), FaultyInput: uint32(number()), LossBits: math.Float64bits(float()), Fault: message.Fault(d.IntN(7)),
 		GradientNorm: float(), UpdateNorm2: float(), ResultNorm2: float(), Note: "x",
 	}
 	for range []int{0, 1, 1, 2, 50}[d.IntN(5)] {
@@ -97,7 +97,7 @@ func TestNonsenseNeitherStopsTheCoreNorSpoilsItsState(t *testing.T) {
 // lie changes an answer that the core awaits: this reaches what a receipt out of the blue does not.
 func lie(d *rand.Rand, r *message.Receipt) {
 	huge := []float64{math.MaxFloat64, -math.MaxFloat64, math.NaN(), math.Inf(1)}[d.IntN(4)]
-	switch d.IntN(8) {
+	switch d.IntN(10) {
 	case 0:
 		r.LossBits = math.Float64bits(huge)
 	case 1:
@@ -116,6 +116,13 @@ func lie(d *rand.Rand, r *message.Receipt) {
 		r.Summed = slices.Repeat([]*message.Summed{{Batch: 1}}, 500)
 	case 7:
 		r.Fault, r.Note = message.Fault_FAILED, strings.Repeat("\x1b[2J\n", 10_000)
+	case 8:
+		r.Fault = []message.Fault{message.Fault_NON_FINITE_INPUT, message.Fault_MISSING_INPUT}[d.IntN(2)]
+		r.FaultyInput = uint32(d.IntN(3))
+	case 9:
+		for _, s := range r.Sources {
+			s.Finite = d.IntN(2) == 0
+		}
 	}
 }
 
@@ -130,7 +137,7 @@ func TestNoAnswerMakesTheStateUnwritable(t *testing.T) {
 			n.join(i)
 		}
 		liar := n.core.View().Miners[seed%9].Key
-		n.bend = func(key string, r *message.Receipt) {
+		n.bend = func(key string, _ *message.Task, r *message.Receipt) {
 			if key == string(liar) && d.IntN(2) == 0 {
 				lie(d, r)
 			}

@@ -11,7 +11,7 @@
 //
 // Step has no clock, no goroutine and no randomness but the generator in its state: the same events give the same
 // messages, bit for bit, so the journal of events is the whole memory of a run. One file holds one step of an epoch:
-// register, assign, route, result, lease, trigger, share, reduce, install, evaluate.
+// register, assign, route, result, lease, claim, trigger, share, reduce, settle, install, evaluate.
 package orchestrator
 
 import (
@@ -104,6 +104,7 @@ func (o *Orchestrator) handle(in *message.Event) error {
 func (o *Orchestrator) advance() {
 	o.expireSilence()
 	o.expireLeases()
+	o.closeClaims()
 	for o.turn() {
 	}
 	o.offerStages()

@@ -35,8 +35,8 @@ type net struct {
 	now     time.Duration
 	peers   map[string]*peer
 	orders  []*message.Outbound
-	hostile bool                                 // refusals are to be expected
-	bend    func(key string, r *message.Receipt) // what a liar makes of its answers, if set
+	hostile bool                                                  // refusals are to be expected
+	bend    func(key string, t *message.Task, r *message.Receipt) // what a liar makes of its answers, if set
 	events  []event
 }
 
@@ -131,7 +131,7 @@ func (n *net) obey(p *peer, o *message.Outbound) {
 	case *message.Order_Task:
 		r := n.answer(p, kind.Task)
 		if n.bend != nil {
-			n.bend(string(o.GetTo()), r)
+			n.bend(string(o.GetTo()), kind.Task, r)
 		}
 		n.result(p, o.GetTo(), r)
 	case *message.Order_Ack:

@@ -200,6 +200,9 @@ func (o *Orchestrator) heartbeat(m *miner, h *message.Heartbeat) {
 func (o *Orchestrator) bar(m *miner, reason string) {
 	reason = plain(reason)
 	m.Barred = reason
+	for _, other := range o.Miners { // a claim that it had a part in says nothing of the others any more
+		other.Doubts = slices.DeleteFunc(other.Doubts, func(n int) bool { return n == m.Number })
+	}
 	o.Counters.Kicked++
 	o.alert("miner %d (%s) was withdrawn: %s", m.Number+1, message.Short(m.Key), reason)
 	o.send(m, &message.Order{Kind: &message.Order_Finished{Finished: &message.Finished{Reason: reason}}})

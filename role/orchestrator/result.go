@@ -108,7 +108,6 @@ func (o *Orchestrator) flightResult(m *miner, r *message.Receipt) {
 		return
 	}
 	m.Factor = 1
-	o.credit(m, f)
 	m.Busy += (o.Now - max(sent, m.LastDone)).Seconds()
 	m.LastDone = o.Now
 	last := f.Hop == len(o.Stages)-1
@@ -117,6 +116,8 @@ func (o *Orchestrator) flightResult(m *miner, r *message.Receipt) {
 		o.retry(f, m)
 		return
 	}
+	o.credit(m, f)
+	o.refuteClaims(f)
 	switch {
 	case f.HeldOut:
 		o.evaluated(m, f, r, last)

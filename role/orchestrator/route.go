@@ -81,7 +81,7 @@ func (o *Orchestrator) dispatch(f *flight) {
 		return // it is expected back after a restart
 	}
 	if m == nil {
-		m = o.draw(f.Hop, f)
+		m = o.draw(f)
 		if m == nil {
 			return
 		}
@@ -107,13 +107,12 @@ func (o *Orchestrator) holder(f *flight) *miner {
 
 // draw picks one of the stage's miners with a free slot, with a probability proportional to its speed and
 // independently of every other stage. A miner that was late stays a candidate, at a lower weight, so that two remain
-// where two live. A miner that just failed this very micro-batch is passed over while others live.
-func (o *Orchestrator) draw(stage int, f *flight) *miner {
+// where two live.
+func (o *Orchestrator) draw(f *flight) *miner {
 	var list []*miner
-	live := o.active(stage)
-	typical, total := typicalSpeed(live), 0.0
-	for _, m := range live {
-		if !m.Connected || m.Held >= o.slots(m) || (f.Avoid == m.Number+1 && len(live) > 1) {
+	typical, total := typicalSpeed(o.active(f.Hop)), 0.0
+	for _, m := range o.candidates(f) {
+		if !m.Connected || m.Held >= o.slots(m) {
 			continue
 		}
 		list = append(list, m)
@@ -129,6 +128,16 @@ func (o *Orchestrator) draw(stage int, f *flight) *miner {
 		}
 	}
 	return list[len(list)-1]
+}
+
+// candidates are the miners who may do a flight's present piece of work. One that just failed it is passed over while
+// others live. A second opinion comes from somebody else or not at all.
+func (o *Orchestrator) candidates(f *flight) []*miner {
+	live := o.active(f.Hop)
+	avoid := len(f.Claims) > 0 || len(live) > 1
+	return slices.DeleteFunc(live, func(m *miner) bool {
+		return avoid && f.Avoid == m.Number+1 || slices.ContainsFunc(f.Claims, func(c claim) bool { return c.Miner == m.Number })
+	})
 }
 
 // typicalSpeed is the mean speed of the measured miners, 1 if none is.

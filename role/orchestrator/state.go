@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/iota-train/iota/protocol/message"
@@ -71,6 +72,7 @@ type Counters struct {
 	Rerouted        uint64
 	NonFinite       uint64
 	RefusedLate     uint64
+	Refuted         uint64 // claims against inputs and sources
 	Kicked          uint64
 	Disagreements   uint64
 	ShardsLost      uint64
@@ -108,7 +110,10 @@ type miner struct {
 	Forwards    uint64
 	Backwards   uint64
 	Steps       uint64
-	Faults      int // non-finite results in a row
+	Faults      int   // non-finite results in a row
+	Refuted     int   // claims against inputs that turned out false, since the last that was upheld
+	Doubts      []int // the miner on the other side of each unchecked claim in a row, newest last
+	Believed    bool  // a miner was withdrawn on its word alone
 	Agreed      uint64
 	Disagreed   uint64
 	Spread      float64
@@ -161,14 +166,14 @@ type member struct {
 	B      uint64
 	Shares []ref
 	Gone   bool
-	Unfit  bool // a shard of its share is not finite
+	Unfit  bool // two miners, or itself, found a shard of its share not finite
 }
 
 // shard is one slice of a merge.
 type shard struct {
 	From, To  uint64
 	Owners    [2]int // members, equal where the cohort has one
-	Results   [2]*ref
+	Results   [2]*reduction
 	Closed    [2]bool // no result will come any more
 	Attempt   [2]uint32
 	Arbiter   int // miner, -1 none
@@ -177,6 +182,16 @@ type shard struct {
 	Final     *ref
 	Lost      bool
 	Done      bool
+}
+
+// reduction is what an owner or an arbiter made of a shard.
+type reduction struct {
+	Result ref
+	Unfit  []int // members whose share it left out, because it is not finite
+}
+
+func (r *reduction) same(o *reduction) bool {
+	return r.Result.same(o.Result) && slices.Equal(r.Unfit, o.Unfit)
 }
 
 type install struct {
@@ -196,6 +211,7 @@ type flight struct {
 	Gradients []ref // by each stage but the first: the gradient of its input
 	Attempt   uint32
 	Lease     *lease
+	Claims    []claim         // against the inputs of the present piece of work, open ones
 	Avoid     int             // number of the miner, plus 1, that just failed it; 0 none
 	Sent      []time.Duration // when the forward of each stage was ordered
 }

@@ -29,6 +29,9 @@ func (w *worker) Do(t *message.Task, _ [][]byte) (*message.Result, [][]byte, err
 		return r, [][]byte{blob}, nil
 	}
 	r := &message.Receipt{Task: t.GetId(), Previous: w.previous, Outputs: []*message.BlobRef{message.Ref(blob)}}
+	if t.GetId().GetKind() == message.TaskKind_REDUCE {
+		r.Sources = []*message.SourceStats{{Finite: true}, {Finite: true}}
+	}
 	result := message.Sign(w.key, r)
 	w.previous = message.HashBytes(result.GetReceipt())
 	w.done[t.GetId().Key()] = result
@@ -128,6 +131,10 @@ func TestEveryKindSignsALieThatContinuesItsLog(t *testing.T) {
 					t.Errorf("a slow miner gives %v", x)
 				}
 				return
+			case k.unfit:
+				if r.GetSources()[0].GetFinite() == r.GetSources()[1].GetFinite() || !slices.Equal(x, w.x) {
+					t.Errorf("%v of result %v: one source is to be called unfit", r.GetSources(), x)
+				}
 			case slices.Equal(x, w.x):
 				t.Error("nothing was changed")
 			}
@@ -213,6 +220,22 @@ func TestAnInjectedFaultDropsWhatTheWorkerHolds(t *testing.T) {
 	}
 	if a.AcksSeen() != 7 || string(a.Save()) != "state" {
 		t.Error("the worker does not show through")
+	}
+}
+
+func TestAFalseClaimIsAFaultOfTheInput(t *testing.T) {
+	for kind, want := range map[string]message.Fault{
+		"false-nan": message.Fault_NON_FINITE_INPUT, "false-missing": message.Fault_MISSING_INPUT,
+	} {
+		w := newWorker()
+		a, err := Wrap(run(), kind, 1, 1, w.key, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log []byte
+		if r, x := do(t, w, a, &log, task(message.TaskKind_LOSS, 1)); r.GetFault() != want || x != nil || w.dropped != 1 {
+			t.Errorf("%s: fault %v, tensor %v, %d dropped", kind, r.GetFault(), x, w.dropped)
+		}
 	}
 }
 

@@ -15,7 +15,8 @@ type kind struct {
 	tasks   []message.TaskKind
 	ignores bool                                // leaves the task undone
 	lags    bool                                // takes its time
-	fails   bool                                // reports a fault of its own
+	fault   message.Fault                       // is what it reports in place of a result
+	unfit   bool                                // calls a source unfit that it merged
 	tensor  func(x []float32, d *rand.Rand)     // changes a tensor in place
 	by      func(*rule, *message.TaskID) uint64 // seed of d; the rule's own dice if nil
 	stale   bool
@@ -37,12 +38,15 @@ var kinds = []kind{
 	{name: "bad-reduce", tasks: reduces, tensor: noise},
 	{name: "collude-reduce", tasks: reduces, tensor: noise, by: ofTask},
 	{name: "nan", tasks: training, tensor: func(x []float32, d *rand.Rand) { x[d.IntN(len(x))] = float32(math.NaN()) }},
+	{name: "false-nan", tasks: wires, fault: message.Fault_NON_FINITE_INPUT},
+	{name: "false-missing", tasks: wires, fault: message.Fault_MISSING_INPUT},
+	{name: "false-unfit", tasks: reduces, unfit: true},
 	{name: "slow", tasks: training, lags: true},
 	{name: "drop", tasks: append(append([]message.TaskKind{}, training...), message.TaskKind_REDUCE), ignores: true},
 }
 
 // injected are accidents rather than lies: simulations cause them, nobody asks for them.
-var injected = []kind{{name: "fault", tasks: training, fails: true}}
+var injected = []kind{{name: "fault", tasks: training, fault: message.Fault_NON_FINITE_OWN}}
 
 // ofTask makes colluders change a shard alike: the lie follows from the task.
 func ofTask(_ *rule, id *message.TaskID) uint64 {
@@ -78,10 +82,15 @@ func (a *Adversary) alter(r *rule, receipt *message.Receipt, outputs *[][]byte) 
 	switch {
 	case r.lags:
 		return false
-	case r.fails:
-		receipt.Fault, receipt.Note = message.Fault_NON_FINITE_OWN, "a number is not finite"
+	case r.fault != message.Fault_FAULT_NONE:
+		receipt.Fault, receipt.Note = r.fault, "so says an adversary"
 		receipt.Outputs, receipt.LossBits, *outputs = nil, 0, nil
 		return true
+	case r.unfit:
+		if n := len(receipt.GetSources()); n > 0 {
+			receipt.Sources[r.dice.IntN(n)] = &message.SourceStats{}
+		}
+		return len(receipt.GetSources()) > 0
 	case r.stale:
 		old := a.last[receipt.GetTask().GetKind()]
 		if len(old) != len(*outputs) || len(old) == 0 {
