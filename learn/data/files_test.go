@@ -2,7 +2,6 @@ package data
 
 import (
 	"bytes"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,24 +79,6 @@ func TestOpenTakesANamedFileWhateverItsName(t *testing.T) {
 	}
 }
 
-// socket returns the path of something that is neither a file nor a folder: what lies under /dev differs between
-// machines, and in a container even the null device may be a plain file.
-func socket(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "iota") // a test's own folder may be too long a name for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	path := filepath.Join(dir, "s")
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Skipf("needs a socket in the file system: %v", err)
-	}
-	t.Cleanup(func() { l.Close() })
-	return path
-}
-
 func TestOpenSaysInOneLineWhatToDo(t *testing.T) {
 	dir := t.TempDir()
 	bad := gzipped(t, strings.Repeat("some text ", 100))
@@ -115,7 +96,6 @@ func TestOpenSaysInOneLineWhatToDo(t *testing.T) {
 		"UTF-16":          {[]string{write(t, dir, "wide.txt", []byte("\xff\xfeh\x00i\x00"))}, "convert it to UTF-8"},
 		"damaged gzip":    {[]string{write(t, dir, "bad.gz", bad[:len(bad)-9])}, "copy or compress it again"},
 		"empty directory": {[]string{t.TempDir()}, "holds no text: put *.txt or *.gz files there"},
-		"socket":          {[]string{socket(t)}, "is a device or a pipe"},
 	} {
 		_, err := Open(c.paths, tokenizer(t, Bytes))
 		switch {
