@@ -258,12 +258,15 @@ func (f *File) Close() error {
 	if f.closed {
 		return nil
 	}
+	var err error
 	if len(f.tail) > 0 {
-		// On an error the records stay in the write-ahead file.
-		_ = f.change("add the last records", func(*bolt.Tx) error { return nil })
+		err = f.change("add the last records", func(*bolt.Tx) error { return nil })
 	}
 	f.closed = true
-	return errors.Join(f.wal.close(), f.db.Close())
+	if err != nil {
+		return errors.Join(f.wal.close(), f.db.Close()) // they stay in the write-ahead file
+	}
+	return errors.Join(f.wal.remove(), f.db.Close())
 }
 
 // Path returns where the journal lies.

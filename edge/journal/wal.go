@@ -13,8 +13,8 @@ import (
 
 // wal is the write-ahead file beside a journal. It holds the batches that are durable but not yet in the database: one
 // write that reaches the disk, where a transaction takes two and rewrites pages. The next transaction takes them along,
-// and the file starts anew. From the first batch on it has its full size and is zero behind its last batch: a write into
-// blocks that were written before changes no metadata, which makes it twice as fast.
+// and the file starts anew. From the first batch to a clean end it has its full size and is zero behind the last one: a
+// write into blocks that were written before changes no metadata, which makes it twice as fast.
 //
 // A batch is a frame: a head, with the number of its first record, its length and a checksum of both and one of the
 // rest, and the records as in a segment. It starts at a sector. A power cut can leave a frame without some of its
@@ -211,6 +211,14 @@ func (w *wal) close() error {
 		return nil
 	}
 	return w.file.Close()
+}
+
+// remove closes the file and deletes it, as nothing is in it.
+func (w *wal) remove() error {
+	if w.file == nil {
+		return nil
+	}
+	return errors.Join(w.file.Close(), os.Remove(w.path))
 }
 
 // padded is the room that n bytes take when the next ones start at a sector.
