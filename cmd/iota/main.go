@@ -22,9 +22,6 @@ import (
 )
 
 func main() {
-	// Compute never takes more than the cores. Two threads more let the orchestrator and the journal run at once when
-	// they have something to do: otherwise they wait for a computing goroutine to be preempted, which takes milliseconds.
-	runtime.GOMAXPROCS(cores + 2)
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
