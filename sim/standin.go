@@ -49,7 +49,7 @@ type name struct {
 type answer struct {
 	name
 	result  *message.Result
-	outputs [][]byte
+	outputs []message.Blob
 }
 
 func newStandIn(m *message.Manifest, key ed25519.PrivateKey, session []byte) *standIn {
@@ -119,7 +119,7 @@ type fault struct {
 func (f fault) Error() string { return f.note }
 
 // Do does one task.
-func (w *standIn) Do(t *message.Task, inputs [][]byte) (*message.Result, [][]byte, error) {
+func (w *standIn) Do(t *message.Task, inputs [][]byte) (*message.Result, []message.Blob, error) {
 	id := name{t.GetId().Key(), t.GetAttempt()}
 	if i := slices.IndexFunc(w.done, func(a answer) bool { return a.name == id }); i >= 0 {
 		return w.done[i].result, w.done[i].outputs, nil
@@ -131,22 +131,24 @@ func (w *standIn) Do(t *message.Task, inputs [][]byte) (*message.Result, [][]byt
 			r.Fault, r.FaultyInput = message.Fault_MISSING_INPUT, uint32(i)
 		}
 	}
-	var outputs [][]byte
+	var made [][]byte
 	var err error
 	if r.Fault == message.Fault_FAULT_NONE {
-		outputs, err = w.perform(t, inputs, r)
+		made, err = w.perform(t, inputs, r)
 	}
 	var f fault
 	if errors.As(err, &f) {
-		r.Fault, r.Note, outputs = f.kind, f.note, nil
+		r.Fault, r.Note, made = f.kind, f.note, nil
 	} else if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", id.Key, err)
 	}
-	for _, b := range outputs {
-		r.Outputs = append(r.Outputs, message.Ref(b))
-	}
-	if !id.Kind.Stored() {
-		outputs = nil
+	var outputs []message.Blob
+	for _, b := range made {
+		blob := message.NewBlob(b)
+		r.Outputs = append(r.Outputs, blob.Ref())
+		if id.Kind.Stored() {
+			outputs = append(outputs, blob)
+		}
 	}
 	result := w.sign(r)
 	w.done = append(w.done, answer{id, result, outputs})

@@ -179,13 +179,13 @@ func (m *Machine) time(t *message.Task) time.Duration {
 }
 
 // store uploads outputs and hands the result to the outbox, in the order of the log.
-func (m *Machine) store(result *message.Result, outputs [][]byte) {
+func (m *Machine) store(result *message.Result, outputs []message.Blob) {
 	for _, b := range outputs {
-		m.arrive(m.blobs.Up.Deliver(m.sim.now, len(b)), func() {
+		m.arrive(m.blobs.Up.Deliver(m.sim.now, len(b.Bytes())), func() {
 			if _, err := m.sim.blobs.Put(context.Background(), b); err != nil {
 				m.sim.fail("miner %d: %v", m.number, err)
 			}
-			m.uploaded += uint64(len(b))
+			m.uploaded += uint64(len(b.Bytes()))
 		})
 	}
 	m.arrive(m.blobs.Up.Deliver(m.sim.now, 0), func() {

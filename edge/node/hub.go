@@ -158,7 +158,7 @@ func (h *Hub) collect(ctx context.Context, tick <-chan time.Time) ([]arrival, er
 // gather adds what waits behind the first event. A group of quiet events alone is held back for a moment: what others
 // wait for is then not kept waiting by it, but made durable together with it.
 func (h *Hub) gather(ctx context.Context, batch []arrival) []arrival {
-	const hold = 5 * time.Millisecond
+	const hold = 20 * time.Millisecond
 	quiet := len(batch) > 0 && batch[0].quiet()
 	timer := time.NewTimer(hold)
 	defer timer.Stop()

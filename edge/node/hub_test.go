@@ -141,7 +141,7 @@ func TestHubDisconnectsWhoBreaksTheProtocol(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := hubServing(t)
-			if _, err := s.blobs.Put(t.Context(), []byte("here")); err != nil {
+			if _, err := s.blobs.Put(t.Context(), message.NewBlob([]byte("here"))); err != nil {
 				t.Fatal(err)
 			}
 			c := s.dial(0)

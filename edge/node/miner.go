@@ -20,7 +20,7 @@ import (
 type Worker interface {
 	// Do does one task. An input that could not be had is nil. The outputs are the driver's to keep. A nil result says
 	// that the order was ignored.
-	Do(t *message.Task, inputs [][]byte) (*message.Result, [][]byte, error)
+	Do(t *message.Task, inputs [][]byte) (*message.Result, []message.Blob, error)
 	// Acknowledge lets a gradient into the sum and returns the results of the inner step that this may set off.
 	Acknowledge(a *message.Ack) ([]*message.Result, error)
 	// Drop frees what is held for an attempt.
@@ -63,7 +63,7 @@ type Miner struct {
 // upload is a result whose outputs are still to be stored.
 type upload struct {
 	result  *message.Result
-	outputs [][]byte
+	outputs []message.Blob
 	durable bool
 }
 

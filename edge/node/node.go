@@ -14,6 +14,7 @@ import (
 
 	"github.com/iota-train/iota/edge/journal"
 	"github.com/iota-train/iota/edge/store"
+	"github.com/iota-train/iota/protocol/message"
 )
 
 // Journal is what a Hub writes and reads: journal.File or journal.Memory.
@@ -41,9 +42,9 @@ type HubBlobs interface {
 // Blobs is the store as a miner sees it, perhaps behind a link. What Get returns has the hash and the size that were
 // asked for. The store may keep the bytes that it is given and share those that it gives: nobody writes to either.
 type Blobs interface {
-	Put(ctx context.Context, b []byte) (store.Hash, error)
+	Put(ctx context.Context, b message.Blob) (store.Hash, error)
 	// PutDurable is Put, but the blob survives a power cut.
-	PutDurable(ctx context.Context, b []byte) (store.Hash, error)
+	PutDurable(ctx context.Context, b message.Blob) (store.Hash, error)
 	Get(ctx context.Context, h store.Hash, size uint64) ([]byte, error)
 	Has(ctx context.Context, h store.Hash) (bool, error)
 }

@@ -98,7 +98,7 @@ func (m *Miner) upload(ctx context.Context) error {
 				if err := m.put(ctx, b, u.durable); err != nil {
 					return err
 				}
-				m.uploaded.Add(uint64(len(b)))
+				m.uploaded.Add(uint64(len(b.Bytes())))
 			}
 			if err := m.outbox.add(ctx, u.result); err != nil {
 				return err
@@ -109,7 +109,7 @@ func (m *Miner) upload(ctx context.Context) error {
 	}
 }
 
-func (m *Miner) put(ctx context.Context, b []byte, durable bool) error {
+func (m *Miner) put(ctx context.Context, b message.Blob, durable bool) error {
 	put := m.Blobs.Put
 	if durable {
 		put = m.Blobs.PutDurable

@@ -1,6 +1,10 @@
 package store
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/iota-train/iota/protocol/message"
+)
 
 // BenchmarkMemory stores and reads a wire of the tiny model.
 func BenchmarkMemory(b *testing.B) {
@@ -11,7 +15,7 @@ func BenchmarkMemory(b *testing.B) {
 			if err := m.Delete(h); err != nil {
 				return err
 			}
-			_, err := m.Put(b.Context(), blob)
+			_, err := m.Put(b.Context(), message.NewBlob(blob))
 			return err
 		},
 		"Get": func() error {
@@ -20,7 +24,7 @@ func BenchmarkMemory(b *testing.B) {
 		},
 	} {
 		b.Run(name, func(b *testing.B) {
-			if _, err := m.Put(b.Context(), blob); err != nil {
+			if _, err := m.Put(b.Context(), message.NewBlob(blob)); err != nil {
 				b.Fatal(err)
 			}
 			b.SetBytes(int64(len(blob)))

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
+
+	"github.com/iota-train/iota/protocol/message"
 )
 
 // Dir is a store in a folder: blob 3fa1... is the file 3f/a1.... Blobs are written to a temporary file and renamed, so a
@@ -58,17 +60,19 @@ func OpenDir(path string) (*Dir, error) {
 
 // Put stores b and returns its hash. The blob survives the death of this process, not of the machine. A damaged copy
 // that is already there is replaced. On any error nothing of the blob is kept; a full disk gives ErrFull.
-func (d *Dir) Put(ctx context.Context, b []byte) (Hash, error) { return d.put(ctx, b, false) }
+func (d *Dir) Put(ctx context.Context, b message.Blob) (Hash, error) { return d.put(ctx, b, false) }
 
 // PutDurable is Put for blobs that must survive a power cut, as checkpoints must: the file and its folders are synced to
 // disk before it returns.
-func (d *Dir) PutDurable(ctx context.Context, b []byte) (Hash, error) { return d.put(ctx, b, true) }
+func (d *Dir) PutDurable(ctx context.Context, b message.Blob) (Hash, error) {
+	return d.put(ctx, b, true)
+}
 
-func (d *Dir) put(ctx context.Context, b []byte, durable bool) (Hash, error) {
+func (d *Dir) put(ctx context.Context, blob message.Blob, durable bool) (Hash, error) {
 	if err := ctx.Err(); err != nil {
 		return Hash{}, err
 	}
-	h := Sum(b)
+	h, b := Hash(blob.Hash()), blob.Bytes()
 	if !durable && d.holds(h, b) {
 		return h, nil
 	}

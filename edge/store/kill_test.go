@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"github.com/iota-train/iota/protocol/message"
 )
 
 // TestMain turns the test binary into a writer that never ends, when the environment names a folder.
@@ -17,7 +19,7 @@ func TestMain(m *testing.M) {
 		d, err := OpenDir(path)
 		for i := 0; err == nil; i++ {
 			var h Hash
-			h, err = d.Put(context.Background(), fmt.Appendf(nil, "%100000d", d.Usage()+uint64(i)))
+			h, err = d.Put(context.Background(), message.NewBlob(fmt.Appendf(nil, "%100000d", d.Usage()+uint64(i))))
 			fmt.Println(h)
 		}
 		fmt.Fprintln(os.Stderr, err)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/iota-train/iota/protocol/message"
 )
 
 // Memory is a store of bounded capacity in this process. It copies nothing: whoever puts a blob, and whoever gets one,
@@ -23,12 +25,12 @@ func NewMemory(capacity uint64) *Memory {
 	return &Memory{capacity: capacity, blobs: make(map[Hash][]byte)}
 }
 
-// Put stores b under the hash of its content. A blob that is already there costs nothing; one that does not fit is refused with ErrFull.
-func (m *Memory) Put(ctx context.Context, b []byte) (Hash, error) {
+// Put stores b under its hash. A blob that is already there costs nothing; one that does not fit is refused with ErrFull.
+func (m *Memory) Put(ctx context.Context, b message.Blob) (Hash, error) {
 	if err := ctx.Err(); err != nil {
 		return Hash{}, err
 	}
-	h, size := Sum(b), uint64(len(b))
+	h, size := Hash(b.Hash()), uint64(len(b.Bytes()))
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, ok := m.blobs[h]; ok {
@@ -38,15 +40,15 @@ func (m *Memory) Put(ctx context.Context, b []byte) (Hash, error) {
 		return Hash{}, fmt.Errorf("store blob %s of %d bytes: %d of %d bytes in use: %w",
 			h.Short(), size, m.used, m.capacity, ErrFull)
 	}
-	m.blobs[h] = b
+	m.blobs[h] = b.Bytes()
 	m.used += size
 	return h, nil
 }
 
 // PutDurable is Put: memory outlives nothing.
-func (m *Memory) PutDurable(ctx context.Context, b []byte) (Hash, error) { return m.Put(ctx, b) }
+func (m *Memory) PutDurable(ctx context.Context, b message.Blob) (Hash, error) { return m.Put(ctx, b) }
 
-// Get returns the blob. Put hashed it, and memory that nobody writes to does not rot: only the size is compared.
+// Get returns the blob. A blob knows its hash, and memory that nobody writes to does not rot: only the size is compared.
 func (m *Memory) Get(ctx context.Context, h Hash, size uint64) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

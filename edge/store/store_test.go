@@ -12,12 +12,14 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/iota-train/iota/protocol/message"
 )
 
 // both is what Memory and Dir have in common.
 type both interface {
-	Put(context.Context, []byte) (Hash, error)
-	PutDurable(context.Context, []byte) (Hash, error)
+	Put(context.Context, message.Blob) (Hash, error)
+	PutDurable(context.Context, message.Blob) (Hash, error)
 	Get(context.Context, Hash, uint64) ([]byte, error)
 	Has(context.Context, Hash) (bool, error)
 	Delete(Hash) error
@@ -54,7 +56,7 @@ func checkStore(t *rapid.T, s both) {
 	t.Repeat(map[string]func(*rapid.T){
 		"put": func(t *rapid.T) {
 			b := pick(t)
-			h, err := s.Put(ctx, b)
+			h, err := s.Put(ctx, message.NewBlob(b))
 			if err != nil || h != Sum(b) {
 				t.Fatalf("put: %v %v", h, err)
 			}
@@ -62,7 +64,7 @@ func checkStore(t *rapid.T, s both) {
 		},
 		"put durable": func(t *rapid.T) {
 			b := pick(t)
-			h, err := s.PutDurable(ctx, b)
+			h, err := s.PutDurable(ctx, message.NewBlob(b))
 			if err != nil || h != Sum(b) {
 				t.Fatalf("put: %v %v", h, err)
 			}
@@ -115,22 +117,22 @@ func checkStore(t *rapid.T, s both) {
 
 func TestMemoryRefusesWhatExceedsItsCapacity(t *testing.T) {
 	ctx, m := context.Background(), NewMemory(10)
-	h, err := m.Put(ctx, make([]byte, 8))
+	h, err := m.Put(ctx, message.NewBlob(make([]byte, 8)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.Put(ctx, make([]byte, 3)); !errors.Is(err, ErrFull) || m.Usage() != 8 {
+	if _, err := m.Put(ctx, message.NewBlob(make([]byte, 3))); !errors.Is(err, ErrFull) || m.Usage() != 8 {
 		t.Fatalf("%v, %d bytes in use", err, m.Usage())
 	}
 	m.Delete(h)
-	if _, err := m.Put(ctx, make([]byte, 10)); err != nil {
+	if _, err := m.Put(ctx, message.NewBlob(make([]byte, 10))); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestMemoryCopiesNothing(t *testing.T) {
 	m, blob := NewMemory(10), []byte("ten bytes.")
-	h, err := m.Put(t.Context(), blob)
+	h, err := m.Put(t.Context(), message.NewBlob(blob))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +144,7 @@ func TestMemoryCopiesNothing(t *testing.T) {
 func TestGetNeverReturnsDamagedBytes(t *testing.T) {
 	ctx, path := context.Background(), t.TempDir()
 	d, blob := openDir(t, path), []byte("some forty bytes of a tensor that matters")
-	h, err := d.Put(ctx, blob)
+	h, err := d.Put(ctx, message.NewBlob(blob))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +160,7 @@ func TestGetNeverReturnsDamagedBytes(t *testing.T) {
 			}
 		}
 	}
-	if _, err := d.Put(ctx, blob); err != nil {
+	if _, err := d.Put(ctx, message.NewBlob(blob)); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := d.Get(ctx, h, uint64(len(blob))); err != nil || !bytes.Equal(got, blob) {
@@ -169,7 +171,7 @@ func TestGetNeverReturnsDamagedBytes(t *testing.T) {
 func TestReopenedFolderHoldsTheSameAndNoLeftovers(t *testing.T) {
 	ctx, path := context.Background(), t.TempDir()
 	d := openDir(t, path)
-	h, err := d.Put(ctx, []byte("kept"))
+	h, err := d.Put(ctx, message.NewBlob([]byte("kept")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +214,7 @@ func (f *fullFile) Sync() error { return f.sync }
 func TestFullDiskGivesOneErrorAndKeepsNoHalfBlob(t *testing.T) {
 	ctx, path := context.Background(), t.TempDir()
 	d := openDir(t, path)
-	kept, err := d.Put(ctx, []byte("kept"))
+	kept, err := d.Put(ctx, message.NewBlob([]byte("kept")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +230,7 @@ func TestFullDiskGivesOneErrorAndKeepsNoHalfBlob(t *testing.T) {
 			}
 			return &fullFile{f.(*os.File), c.room, c.sync}, nil
 		}
-		_, err := d.PutDurable(ctx, []byte("ten bytes."))
+		_, err := d.PutDurable(ctx, message.NewBlob([]byte("ten bytes.")))
 		if !errors.Is(err, ErrFull) || strings.Contains(err.Error(), "\n") {
 			t.Fatalf("put: %v", err)
 		}
@@ -249,7 +251,7 @@ func TestConcurrentPutsOfOneBlobCountOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			if _, err := d.Put(ctx, make([]byte, 1000)); err != nil {
+			if _, err := d.Put(ctx, message.NewBlob(make([]byte, 1000))); err != nil {
 				t.Error(err)
 			}
 		})
@@ -264,7 +266,7 @@ func TestEndedContextStopsEveryCall(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	for _, s := range []both{NewMemory(10), openDir(t, t.TempDir())} {
-		_, put := s.Put(ctx, nil)
+		_, put := s.Put(ctx, message.NewBlob(nil))
 		_, get := s.Get(ctx, Hash{}, 0)
 		_, has := s.Has(ctx, Hash{})
 		for _, err := range []error{put, get, has} {
@@ -293,10 +295,10 @@ func TestSizeIsThatOfTheBlob(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, s := range map[string]interface {
-		Put(context.Context, []byte) (Hash, error)
+		Put(context.Context, message.Blob) (Hash, error)
 		Size(context.Context, Hash) (uint64, error)
 	}{"memory": NewMemory(100), "dir": dir} {
-		h, err := s.Put(t.Context(), []byte("twelve bytes"))
+		h, err := s.Put(t.Context(), message.NewBlob([]byte("twelve bytes")))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/iota-train/iota/protocol/message"
 )
 
 func TestMinersDialOneListener(t *testing.T) {
@@ -102,12 +103,12 @@ type shelf struct{ blob []byte }
 
 var errNone = errors.New("none")
 
-func (s *shelf) Put(_ context.Context, b []byte) (int, error) {
-	s.blob = bytes.Clone(b)
-	return len(b), nil
+func (s *shelf) Put(_ context.Context, b message.Blob) (int, error) {
+	s.blob = b.Bytes()
+	return len(s.blob), nil
 }
 
-func (s *shelf) PutDurable(ctx context.Context, b []byte) (int, error) { return s.Put(ctx, b) }
+func (s *shelf) PutDurable(ctx context.Context, b message.Blob) (int, error) { return s.Put(ctx, b) }
 
 func (s *shelf) Get(_ context.Context, h int, size uint64) ([]byte, error) {
 	if h != len(s.blob) || uint64(h) != size {
@@ -129,9 +130,9 @@ func TestShapedStoreChargesTheLink(t *testing.T) {
 			}
 			start = time.Now()
 		}
-		h, err := s.Put(ctx, make([]byte, 4<<20))
+		h, err := s.Put(ctx, message.NewBlob(make([]byte, 4<<20)))
 		after("put", err, nil, 4050*time.Millisecond)
-		_, err = s.PutDurable(ctx, make([]byte, 4<<20))
+		_, err = s.PutDurable(ctx, message.NewBlob(make([]byte, 4<<20)))
 		after("put durable", err, nil, 4050*time.Millisecond)
 		_, err = s.Get(ctx, h, 4<<20)
 		after("get", err, nil, 4100*time.Millisecond)
@@ -142,7 +143,7 @@ func TestShapedStoreChargesTheLink(t *testing.T) {
 
 		short, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		_, err = s.Put(short, make([]byte, 2<<20))
+		_, err = s.Put(short, message.NewBlob(make([]byte, 2<<20)))
 		after("put too slow", err, context.DeadlineExceeded, time.Second)
 		if ok, _ := s.Has(ctx, 2<<20); ok {
 			t.Fatal("it was stored all the same")
@@ -157,7 +158,7 @@ func TestMessagesFindTheirPlaceBetweenPieces(t *testing.T) {
 		start := time.Now()
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if _, err := NewShaped[int](&shelf{}, link).Put(ctx, make([]byte, 8<<20)); err != nil {
+			if _, err := NewShaped[int](&shelf{}, link).Put(ctx, message.NewBlob(make([]byte, 8<<20))); err != nil {
 				t.Error(err)
 			}
 		})
@@ -175,7 +176,7 @@ func TestUnlimitedShapedStoreTakesNoTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, link := range []*Shaper{nil, NewShaper(Link{})} {
 			s, start := NewShaped[int](&shelf{}, link), time.Now()
-			h, err := s.Put(ctx, make([]byte, 100<<20))
+			h, err := s.Put(ctx, message.NewBlob(make([]byte, 100<<20)))
 			if _, e := s.Get(ctx, h, 100<<20); err != nil || e != nil || time.Since(start) != 0 {
 				t.Fatalf("%v %v after %v", err, e, time.Since(start))
 			}

@@ -2,14 +2,16 @@ package transport
 
 import (
 	"context"
+
+	"github.com/iota-train/iota/protocol/message"
 )
 
 // Blobs is what Shaped needs of a store, for any type H of hash.
 type Blobs[H any] interface {
-	// Put stores b, keeps no reference to it, and returns its hash.
-	Put(ctx context.Context, b []byte) (H, error)
+	// Put stores b and returns its hash.
+	Put(ctx context.Context, b message.Blob) (H, error)
 	// PutDurable is Put, but the blob survives a power cut.
-	PutDurable(ctx context.Context, b []byte) (H, error)
+	PutDurable(ctx context.Context, b message.Blob) (H, error)
 	// Get returns the verified blob; the caller does not modify it.
 	Get(ctx context.Context, h H, size uint64) ([]byte, error)
 	// Has reports whether the blob is stored.
@@ -29,8 +31,8 @@ func NewShaped[H any](blobs Blobs[H], link *Shaper) *Shaped[H] {
 }
 
 // Put uploads b, then stores it. When ctx ends first, nothing is stored.
-func (s *Shaped[H]) Put(ctx context.Context, b []byte) (H, error) {
-	if err := s.link.transfer(ctx, true, len(b)); err != nil {
+func (s *Shaped[H]) Put(ctx context.Context, b message.Blob) (H, error) {
+	if err := s.link.transfer(ctx, true, len(b.Bytes())); err != nil {
 		var none H
 		return none, err
 	}
@@ -38,8 +40,8 @@ func (s *Shaped[H]) Put(ctx context.Context, b []byte) (H, error) {
 }
 
 // PutDurable uploads b, then stores it durably.
-func (s *Shaped[H]) PutDurable(ctx context.Context, b []byte) (H, error) {
-	if err := s.link.transfer(ctx, true, len(b)); err != nil {
+func (s *Shaped[H]) PutDurable(ctx context.Context, b message.Blob) (H, error) {
+	if err := s.link.transfer(ctx, true, len(b.Bytes())); err != nil {
 		var none H
 		return none, err
 	}

@@ -52,7 +52,7 @@ func HashBytes(b []byte) []byte {
 }
 
 // Ref names b.
-func Ref(b []byte) *BlobRef { return &BlobRef{Hash: HashBytes(b), Size: uint64(len(b))} }
+func Ref(b []byte) *BlobRef { return NewBlob(b).Ref() }
 
 // Same reports whether two references name the same bytes.
 func (r *BlobRef) Same(o *BlobRef) bool {

@@ -29,7 +29,7 @@ type taskName struct {
 type done struct {
 	name    taskName
 	result  *message.Result
-	outputs [][]byte
+	outputs []message.Blob
 }
 
 // newLog returns an empty log. Of a micro-batch in each slot it keeps the results of forward and backward, and some
@@ -55,7 +55,7 @@ func (l *log) forget() {
 }
 
 // add completes, signs and chains a receipt, and keeps the result if it answers a task.
-func (l *log) add(name taskName, r *message.Receipt, outputs [][]byte) *message.Result {
+func (l *log) add(name taskName, r *message.Receipt, outputs []message.Blob) *message.Result {
 	result := l.sign(r)
 	if len(l.kept) == l.most {
 		l.kept = slices.Delete(l.kept, 0, 1)

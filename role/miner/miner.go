@@ -116,14 +116,14 @@ type work struct {
 	elements int // of the shard of a REDUCE, -1 where the plan says it
 
 	receipt *message.Receipt
-	outputs [][]byte
+	outputs []message.Blob
 }
 
 // Do does one task. inputs are the bytes that the task's references name, whose hashes the driver has checked; nil for
 // one that could not be had. The driver stores the outputs before it sends the result. LOAD, INSTALL and OUTER name
 // their checkpoint in the receipt without giving its bytes: UPLOAD does. A task sent again gives the result that it
 // gave, while it is among the latest.
-func (m *Miner) Do(t *message.Task, inputs [][]byte) (*message.Result, [][]byte, error) {
+func (m *Miner) Do(t *message.Task, inputs [][]byte) (*message.Result, []message.Blob, error) {
 	if t.GetId() == nil {
 		return nil, nil, errors.New("order without a task id")
 	}
@@ -229,9 +229,10 @@ func (w *work) blame(err error) bool {
 }
 
 // give adds an output to the work.
-func (w *work) give(blob []byte) {
+func (w *work) give(b []byte) {
+	blob := message.NewBlob(b)
 	w.outputs = append(w.outputs, blob)
-	w.receipt.Outputs = append(w.receipt.Outputs, message.Ref(blob))
+	w.receipt.Outputs = append(w.receipt.Outputs, blob.Ref())
 }
 
 // here checks that the work is for the stage and the epoch that the miner holds.

@@ -103,7 +103,7 @@ func TestATaskSentAgainGivesTheSameResult(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(first.Receipt, again.Receipt) || !bytes.Equal(first.Signature, again.Signature) || !bytes.Equal(blobs[0], blobsAgain[0]) {
+	if !bytes.Equal(first.Receipt, again.Receipt) || !bytes.Equal(first.Signature, again.Signature) || !bytes.Equal(blobs[0].Bytes(), blobsAgain[0].Bytes()) {
 		t.Error("the second result is another one")
 	}
 	if len(m.slots) != 1 {

@@ -101,7 +101,7 @@ func (n *network) id(kind message.TaskKind, batch uint64, stage int) *message.Ta
 }
 
 // try does a task with inputs from the store and notes its result.
-func (n *network) try(m *Miner, task *message.Task) (*message.Receipt, [][]byte, error) {
+func (n *network) try(m *Miner, task *message.Task) (*message.Receipt, []message.Blob, error) {
 	n.t.Helper()
 	var inputs [][]byte
 	for _, ref := range task.Inputs {
@@ -116,7 +116,7 @@ func (n *network) try(m *Miner, task *message.Task) (*message.Receipt, [][]byte,
 		return nil, nil, err
 	}
 	for _, blob := range outputs {
-		n.blobs[string(message.HashBytes(blob))] = blob
+		n.blobs[string(blob.Ref().GetHash())] = blob.Bytes()
 	}
 	return n.note(m, result), outputs, nil
 }

@@ -18,7 +18,7 @@ import (
 // Worker does a miner's tasks. It is what edge/node and sim drive.
 type Worker interface {
 	// Do does one task. An input that could not be had is nil. A nil result says that the order was ignored.
-	Do(t *message.Task, inputs [][]byte) (*message.Result, [][]byte, error)
+	Do(t *message.Task, inputs [][]byte) (*message.Result, []message.Blob, error)
 	// Acknowledge lets a gradient into the sum and returns the results of the inner step that this may set off.
 	Acknowledge(a *message.Ack) ([]*message.Result, error)
 	// Drop frees what is held for an attempt, and with a nil id all that is held for unfinished micro-batches.
@@ -58,7 +58,7 @@ type Adversary struct {
 	forked   bool   // its log differs from the worker's
 	previous []byte // hash of its newest receipt, once it is forked
 	changed  []change
-	last     map[message.TaskKind][][]byte // true outputs of the newest task, for stale ones
+	last     map[message.TaskKind][]message.Blob // true outputs of the newest task, for stale ones
 }
 
 // rule is one misbehaviour.
@@ -75,7 +75,7 @@ type rule struct {
 type change struct {
 	from    string // hash of the worker's receipt
 	result  *message.Result
-	outputs [][]byte
+	outputs []message.Blob
 }
 
 // keptChanges is more than a worker keeps results for tasks that are sent again.
@@ -83,7 +83,7 @@ const keptChanges = 256
 
 // New returns w wrapped, as yet honest.
 func New(m *message.Manifest, key ed25519.PrivateKey, w Worker) *Adversary {
-	return &Adversary{manifest: m, key: key, worker: w, last: map[message.TaskKind][][]byte{}}
+	return &Adversary{manifest: m, key: key, worker: w, last: map[message.TaskKind][]message.Blob{}}
 }
 
 // Always misbehaves from now on in a share of the tasks.
@@ -129,7 +129,7 @@ func (a *Adversary) draw(k message.TaskKind) *rule {
 }
 
 // Do does the task and changes its result if a misbehaviour acts on it.
-func (a *Adversary) Do(t *message.Task, inputs [][]byte) (*message.Result, [][]byte, error) {
+func (a *Adversary) Do(t *message.Task, inputs [][]byte) (*message.Result, []message.Blob, error) {
 	r := a.draw(t.GetId().GetKind())
 	if r != nil && r.ignores {
 		return nil, nil, nil

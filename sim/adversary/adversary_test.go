@@ -23,19 +23,19 @@ type worker struct {
 
 var trueTensor = []float32{1, -2, 3, 0.5}
 
-func (w *worker) Do(t *message.Task, _ [][]byte) (*message.Result, [][]byte, error) {
-	blob := tensor.Encode(nil, w.x, tensor.F32, 0)
+func (w *worker) Do(t *message.Task, _ [][]byte) (*message.Result, []message.Blob, error) {
+	blob := message.NewBlob(tensor.Encode(nil, w.x, tensor.F32, 0))
 	if r := w.done[t.GetId().Key()]; r != nil {
-		return r, [][]byte{blob}, nil
+		return r, []message.Blob{blob}, nil
 	}
-	r := &message.Receipt{Task: t.GetId(), Previous: w.previous, Outputs: []*message.BlobRef{message.Ref(blob)}}
+	r := &message.Receipt{Task: t.GetId(), Previous: w.previous, Outputs: []*message.BlobRef{blob.Ref()}}
 	if t.GetId().GetKind() == message.TaskKind_REDUCE {
 		r.Sources = []*message.SourceStats{{Finite: true}, {Finite: true}}
 	}
 	result := message.Sign(w.key, r)
 	w.previous = message.HashBytes(result.GetReceipt())
 	w.done[t.GetId().Key()] = result
-	return result, [][]byte{blob}, nil
+	return result, []message.Blob{blob}, nil
 }
 
 func (w *worker) Acknowledge(*message.Ack) ([]*message.Result, error) {
@@ -77,11 +77,11 @@ func do(t *testing.T, w *worker, a Worker, log *[]byte, tk *message.Task) (*mess
 	if len(outputs) == 0 {
 		return r, nil
 	}
-	if !r.GetOutputs()[0].Same(message.Ref(outputs[0])) {
+	if !r.GetOutputs()[0].Same(outputs[0].Ref()) {
 		t.Error("the receipt names another output")
 	}
 	x := make([]float32, len(trueTensor))
-	if err := tensor.Decode(x, outputs[0], tensor.F32); err != nil {
+	if err := tensor.Decode(x, outputs[0].Bytes(), tensor.F32); err != nil {
 		t.Fatal(err)
 	}
 	return r, x

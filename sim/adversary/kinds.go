@@ -78,7 +78,7 @@ func times(x []float32, s float32) {
 const slowness = 10
 
 // alter changes a receipt and its outputs, and reports whether anything is different now.
-func (a *Adversary) alter(r *rule, receipt *message.Receipt, outputs *[][]byte) bool {
+func (a *Adversary) alter(r *rule, receipt *message.Receipt, outputs *[]message.Blob) bool {
 	switch {
 	case r.lags:
 		return false
@@ -97,7 +97,7 @@ func (a *Adversary) alter(r *rule, receipt *message.Receipt, outputs *[][]byte) 
 			return false
 		}
 		for i := range old {
-			if len(old[i]) != len((*outputs)[i]) {
+			if len(old[i].Bytes()) != len((*outputs)[i].Bytes()) {
 				return false
 			}
 		}
@@ -107,13 +107,13 @@ func (a *Adversary) alter(r *rule, receipt *message.Receipt, outputs *[][]byte) 
 	}
 	receipt.Outputs = nil
 	for _, b := range *outputs {
-		receipt.Outputs = append(receipt.Outputs, message.Ref(b))
+		receipt.Outputs = append(receipt.Outputs, b.Ref())
 	}
 	return len(*outputs) > 0
 }
 
 // bend changes every tensor of some outputs. The outputs themselves stay: the worker may give them again.
-func (a *Adversary) bend(r *rule, id *message.TaskID, outputs [][]byte) [][]byte {
+func (a *Adversary) bend(r *rule, id *message.TaskID, outputs []message.Blob) []message.Blob {
 	dt := tensor.DType(a.manifest.GetModel().GetWire())
 	if k := id.GetKind(); k == message.TaskKind_SHARE || k == message.TaskKind_REDUCE {
 		dt = tensor.DType(a.manifest.GetRules().GetShare())
@@ -124,15 +124,15 @@ func (a *Adversary) bend(r *rule, id *message.TaskID, outputs [][]byte) [][]byte
 		binary.LittleEndian.PutUint64(s[:], r.by(r, id))
 		dice = rand.New(rand.NewChaCha8(s))
 	}
-	bent := make([][]byte, len(outputs))
+	bent := make([]message.Blob, len(outputs))
 	for i, b := range outputs {
 		bent[i] = b
-		x := make([]float32, elements(len(b), dt))
-		if len(x) == 0 || tensor.Decode(x, b, dt) != nil {
+		x := make([]float32, elements(len(b.Bytes()), dt))
+		if len(x) == 0 || tensor.Decode(x, b.Bytes(), dt) != nil {
 			continue
 		}
 		r.tensor(x, dice)
-		bent[i] = tensor.Encode(nil, x, dt, 0)
+		bent[i] = message.NewBlob(tensor.Encode(nil, x, dt, 0))
 	}
 	return bent
 }
