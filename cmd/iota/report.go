@@ -155,7 +155,7 @@ func weightsHash(checkpoints [][]byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// checkReport says before a run, and not after it, that no report can be written to path.
+// checkReport says before a run, and not after it, that path is no place for a report.
 func checkReport(path string) error {
 	if path == "" {
 		return nil

@@ -73,6 +73,9 @@ func open(path string) (*File, error) {
 		err = f.cleanSegments()
 	}
 	if err != nil {
+		if f.wal != nil {
+			f.wal.close()
+		}
 		db.Close()
 		return nil, err
 	}

@@ -41,7 +41,7 @@ func (f *File) Genesis() (b []byte, err error) {
 }
 
 // Append makes the batch durable as a whole. The records must continue the journal's sequence. On an error none of them
-// is stored.
+// is stored, unless the disk failed both a write and its undoing: then all or none are there at the next Open.
 func (f *File) Append(batch []Record) error {
 	if len(batch) == 0 {
 		return nil

@@ -49,6 +49,9 @@ func openWAL(path string, stored uint64) (*wal, [][]byte, error) {
 	}
 	w.file = file
 	tail, err := w.load(stored)
+	if err == nil {
+		err = syncFolder(filepath.Dir(path)) // the process that made the file may have died before it did
+	}
 	if err != nil {
 		file.Close()
 		return nil, nil, fmt.Errorf("%s: %w", filepath.Base(path), err)
@@ -79,7 +82,7 @@ func (w *wal) load(stored uint64) (tail [][]byte, err error) {
 			break // torn
 		}
 		if w.end == 0 && first <= stored {
-			next = first // the database took this one along, and the process died before it emptied the file
+			next = first // the database has it, and the process died before it emptied the file
 		}
 		if first != next {
 			return nil, fmt.Errorf("record %d: missing: %w", next, ErrDamaged)
@@ -90,6 +93,9 @@ func (w *wal) load(stored uint64) (tail [][]byte, err error) {
 			}
 		}
 		next, w.end = first+uint64(len(list)), w.end+size
+	}
+	if len(tail) == 0 {
+		next, w.end = stored+1, 0 // whatever else is in the file, the database has
 	}
 	return tail, w.endAt(b, next)
 }
@@ -181,8 +187,11 @@ func (w *wal) create() (err error) {
 	if err = w.clear(0, walSize); err != nil {
 		return errors.Join(err, w.file.Truncate(0))
 	}
+	if err = syncFolder(filepath.Dir(w.path)); err != nil {
+		return err
+	}
 	w.made = true
-	return syncFolder(filepath.Dir(w.path))
+	return nil
 }
 
 // reset empties the file, whose records are in the database now. Where that fails, it takes no more frames.

@@ -6,9 +6,9 @@ import (
 )
 
 // WriteFile replaces a file as a whole: a process killed at any moment leaves the old content or the new, and a power
-// cut does once it returned. What is no regular file, such as a pipe or the terminal, is written to and stays.
+// cut does once it returned. What is no regular file, such as a link, a pipe or the terminal, is written to and stays.
 func WriteFile(path string, b []byte, mode os.FileMode) error {
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
 		return writeInto(path, b)
 	}
 	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
@@ -33,7 +33,7 @@ func WriteFile(path string, b []byte, mode os.FileMode) error {
 }
 
 func writeInto(path string, b []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC|noWait, 0)
 	if err != nil {
 		return err
 	}

@@ -264,6 +264,7 @@ func (h *Hub) deleteReleased() {
 
 // accept lets participants in until ctx ends.
 func (h *Hub) accept(ctx context.Context, tasks *sync.WaitGroup, l *transport.Listener) {
+	known := paces{}
 	for {
 		conn, err := l.Accept(ctx)
 		if err != nil {
@@ -272,7 +273,7 @@ func (h *Hub) accept(ctx context.Context, tasks *sync.WaitGroup, l *transport.Li
 			}
 			return
 		}
-		p := newPeer(conn)
+		p := &peer{conn: conn, key: []byte(conn.Remote()), orders: make(chan []byte, maxOrders), pace: known.of(conn.Remote())}
 		tasks.Go(func() { p.write(ctx) })
 		tasks.Go(func() { h.read(ctx, p) })
 	}

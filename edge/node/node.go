@@ -71,10 +71,10 @@ const (
 	maxOrders = 1024 // that wait for one miner, on either side
 	maxOutbox = 1024 // results that may have to be sent again
 
-	maxRegister = 1 << 10   // bytes of a registration, which anybody may send and which is journalled
-	maxResult   = 256 << 10 // bytes of any other message
-	peerRate    = 2000      // messages per second from one participant; each KiB counts as one more
-	peerBurst   = 4096      // of them at once
+	maxRegister = 1 << 10 // bytes of a registration, which anybody may send and which is journalled
+	peerRate    = 2000    // messages per second of one key; each KiB counts as one more
+	peerBurst   = 4096    // of them at once
+	maxPaces    = 4096    // keys of which that is known
 )
 
 // Gate bounds how many workers of a process compute at once.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -21,17 +22,28 @@ type peer struct {
 	session []byte // empty before it registered; owned by the hub's goroutine
 	refused bool   // it has no part in the run: nothing more of it is journalled; owned by the hub's goroutine
 
-	pace   *rate.Limiter // of what it may have journalled
+	pace   *rate.Limiter // of what its key may have journalled
 	beat   time.Time     // of the last heartbeat that was; owned by its reader
 	orders chan []byte
 	once   sync.Once
 }
 
-func newPeer(conn *transport.Conn) *peer {
-	return &peer{
-		conn: conn, key: []byte(conn.Remote()), orders: make(chan []byte, maxOrders),
-		pace: rate.NewLimiter(peerRate, peerBurst),
+// paces are what keys may have journalled, over all their connections.
+type paces map[string]*rate.Limiter
+
+// of returns the pace of a key. Those that are not in use are forgotten when there are too many.
+func (p paces) of(key string) *rate.Limiter {
+	if l := p[key]; l != nil {
+		return l
 	}
+	if len(p) >= maxPaces {
+		maps.DeleteFunc(p, func(_ string, l *rate.Limiter) bool { return l.Tokens() >= peerBurst })
+	}
+	l := rate.NewLimiter(peerRate, peerBurst)
+	if len(p) < maxPaces {
+		p[key] = l
+	}
+	return l
 }
 
 // close ends the connection. Its reader notices and tells the core.
@@ -128,13 +140,10 @@ func (h *Hub) readAll(ctx context.Context, p *peer) error {
 
 // admitted waits until a message fits into what its sender may have journalled: nobody else pays for a flood.
 func (p *peer) admitted(ctx context.Context, size int) error {
-	if size > maxResult {
-		return fmt.Errorf("a message of %d bytes: more than %d are not accepted", size, maxResult)
-	}
-	return p.pace.WaitN(ctx, 1+size>>10)
+	return p.pace.WaitN(ctx, min(1+size>>10, peerBurst))
 }
 
-// idle reports whether a message is a heartbeat that comes too soon to say anything new.
+// idle reports whether a message is a heartbeat that comes too soon to matter.
 func (p *peer) idle(e *message.Envelope) bool {
 	if e.GetHeartbeat() == nil {
 		return false

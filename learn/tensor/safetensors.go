@@ -106,8 +106,7 @@ func (f *File) Get(name string) (Named, bool) {
 
 // WriteSafetensors writes the tensors and the metadata. The bytes depend on
 // neither the order of the tensors nor that of the map: wider types come first,
-// so that every tensor is aligned, and names are sorted within a width. A w that
-// can grow, like a bytes.Buffer, is told first how much will come.
+// so that every tensor is aligned, and names are sorted within a width.
 func WriteSafetensors(w io.Writer, tensors []Named, metadata map[string]string) error {
 	sorted := slices.Clone(tensors)
 	slices.SortFunc(sorted, func(a, b Named) int {
@@ -119,13 +118,6 @@ func WriteSafetensors(w io.Writer, tensors []Named, metadata map[string]string) 
 	header, err := header(sorted, metadata)
 	if err != nil {
 		return err
-	}
-	if b, ok := w.(interface{ Grow(n int) }); ok {
-		size := 8 + len(header)
-		for _, t := range sorted {
-			size += len(t.Data)
-		}
-		b.Grow(size)
 	}
 	if err := binary.Write(w, binary.LittleEndian, uint64(len(header))); err != nil {
 		return fmt.Errorf("write safetensors: %w", err)

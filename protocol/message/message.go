@@ -51,9 +51,6 @@ func HashBytes(b []byte) []byte {
 	return h[:]
 }
 
-// Ref names b.
-func Ref(b []byte) *BlobRef { return NewBlob(b).Ref() }
-
 // Same reports whether two references name the same bytes.
 func (r *BlobRef) Same(o *BlobRef) bool {
 	return bytes.Equal(r.GetHash(), o.GetHash()) && r.GetSize() == o.GetSize()

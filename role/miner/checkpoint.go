@@ -61,6 +61,7 @@ func (c *checkpoint) write(w io.Writer) error {
 
 func (c *checkpoint) encode() ([]byte, error) {
 	var b bytes.Buffer
+	b.Grow(8*len(c.weights) + 1<<14) // weights, momentum, and names
 	if err := c.write(&b); err != nil {
 		return nil, err
 	}

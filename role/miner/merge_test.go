@@ -86,7 +86,7 @@ func TestALateMinerTakesOverACheckpointAndArbitersGetTheSameWeights(t *testing.T
 	}
 	lost := make([]*message.BlobRef, len(install.Inputs))
 	for i, hash := range install.Inputs {
-		lost[i] = message.Ref(n.blobs[string(hash)])
+		lost[i] = message.NewBlob(n.blobs[string(hash)]).Ref()
 	}
 	outer := &message.Task{
 		Id:   &message.TaskID{Kind: message.TaskKind_OUTER, Epoch: epoch, Stage: 1},

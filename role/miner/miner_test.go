@@ -15,7 +15,7 @@ import (
 
 // store keeps a blob and names it.
 func (n *network) store(blob []byte) *message.BlobRef {
-	ref := message.Ref(blob)
+	ref := message.NewBlob(blob).Ref()
 	n.blobs[string(ref.Hash)] = blob
 	return ref
 }

@@ -18,7 +18,8 @@ import (
 //     the input is made anew.
 //
 // So one liar, whatever it claims, costs an honest miner nothing where its stage has a second miner at work, and is
-// withdrawn after maxFaults refuted claims. A flight holds one claim per miner of a stage at most, and none outlives
+// withdrawn after maxFaults refuted claims. Two liars are believed: in one stage against a
+// third, and in neighbouring ones when one makes a bad tensor and the other computes with it. A flight holds one claim per miner of a stage at most, and none outlives
 // the flight.
 type claim struct {
 	Miner int
@@ -105,11 +106,11 @@ func (o *Orchestrator) refuteClaims(f *flight) {
 	}
 }
 
-// refuted counts a miner's false claim. Whether it lies or its memory fails, one that keeps making them is withdrawn.
-// Only an upheld claim ends the count: good work between two lies does not.
+// refuted counts a false claim of a miner, or one against an input that its task has not. Whether it lies or its memory
+// fails, one that keeps making them is withdrawn. Only time and an upheld claim lower the count: good work does not.
 func (o *Orchestrator) refuted(m *miner) {
 	o.Counters.Refuted++
-	o.alert("miner %d claimed that an input is of no use; it is sound", m.Number+1)
+	o.alert("miner %d claimed that an input is of no use, which is not so", m.Number+1)
 	if m.Refuted++; m.Refuted >= maxFaults && m.Barred == "" {
 		o.bar(m, "too many claims against inputs that others could use: check the machine's memory and connection, then join with a new key")
 	}

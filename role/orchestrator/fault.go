@@ -4,8 +4,9 @@ import (
 	"github.com/iota-train/iota/protocol/message"
 )
 
-// maxFaults is how many faults in a row withdraw a miner. Non-finite results make one row, refuted claims another,
-// unchecked claims a third.
+// maxFaults is how many faults withdraw a miner. Its own values that are not finite, loads that it could not do and
+// inputs that only it could not get make one row, unchecked claims another; refuted claims are a count that falls by one
+// every maxFaults epochs.
 const maxFaults = 8
 
 // flightFault answers a miner that could not do its piece of a micro-batch.

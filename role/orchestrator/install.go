@@ -158,6 +158,9 @@ func (o *Orchestrator) nextEpoch() {
 	o.LossSum, o.LossCount = 0, 0
 	for _, m := range o.Miners {
 		m.Acks, m.Stepped, m.Spread = nil, 0, 0
+		if o.Epoch%maxFaults == 0 {
+			m.Refuted = max(0, m.Refuted-1)
+		}
 		if m.Order != nil {
 			m.Installed = m.Installed && m.Order.Kind == message.TaskKind_UPLOAD
 			m.Order = nil

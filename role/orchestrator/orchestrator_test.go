@@ -183,7 +183,7 @@ func (n *net) answer(p *peer, t *message.Task) *message.Receipt {
 		}
 	}
 	for i := range outputs {
-		r.Outputs = append(r.Outputs, message.Ref([]byte(fmt.Sprint(name, i))))
+		r.Outputs = append(r.Outputs, message.NewBlob([]byte(fmt.Sprint(name, i))).Ref())
 	}
 	return r
 }

@@ -109,7 +109,7 @@ func TestAnArbiterAloneMakesNoSourceUnfit(t *testing.T) {
 	n, owners := contest(t, func(owner int, r *message.Receipt) {
 		switch owner {
 		case 0:
-			r.Outputs = []*message.BlobRef{message.Ref([]byte("wrong"))}
+			r.Outputs = []*message.BlobRef{message.NewBlob([]byte("wrong")).Ref()}
 		case 2:
 			unfit(r, 0)
 			unfit(r, 1)

@@ -110,8 +110,8 @@ type miner struct {
 	Forwards    uint64
 	Backwards   uint64
 	Steps       uint64
-	Faults      int   // non-finite results in a row
-	Refuted     int   // claims against inputs that turned out false, since the last that was upheld
+	Faults      int   // results that were not finite, and work that only it could not do, in a row
+	Refuted     int   // claims against inputs that turned out false, since the last that was upheld; time lowers it
 	Doubts      []int // the miner on the other side of each unchecked claim in a row, newest last
 	Believed    bool  // a miner was withdrawn on its word alone
 	Agreed      uint64
