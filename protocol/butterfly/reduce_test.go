@@ -3,6 +3,7 @@ package butterfly
 import (
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -217,15 +218,23 @@ func TestReduceAllocatesOnlyItsStatistics(t *testing.T) {
 	}
 }
 
+// BenchmarkReduce counts the bytes of all sources.
 func BenchmarkReduce(b *testing.B) {
-	const miners, size = 4, 1 << 18
-	sources, weights := make([][]float32, miners), make([]float64, miners)
-	for m := range sources {
-		sources[m], weights[m] = make([]float32, size), 1
-	}
-	dst := make([]float32, size)
-	b.SetBytes(4 * miners * size)
-	for b.Loop() {
-		Reduce(dst, sources, weights)
+	const size = 1 << 18
+	for _, miners := range []int{2, 3, 8} {
+		b.Run(strconv.Itoa(miners), func(b *testing.B) {
+			sources, weights := make([][]float32, miners), make([]float64, miners)
+			for m := range sources {
+				sources[m], weights[m] = make([]float32, size), float64(m+3)
+				for k := range sources[m] {
+					sources[m][k] = float32(k%1009+m) / 3
+				}
+			}
+			dst := make([]float32, size)
+			b.SetBytes(int64(4 * miners * size))
+			for b.Loop() {
+				Reduce(dst, sources, weights)
+			}
+		})
 	}
 }
