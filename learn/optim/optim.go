@@ -75,19 +75,28 @@ func (a AdamW) StepScaled(params []tensor.Param, w, g, m, v []float32, scale, lr
 	}
 }
 
-// Nesterov takes the outer step from the weights at the start of the epoch with
-// the mean pseudo-gradient g, and updates the momentum m in place:
+// outerBlock is the number of elements of an outer step that stay near the
+// processor between its passes.
+const outerBlock = 1024
+
+// Nesterov takes the outer step from the weights at the start of the epoch and
+// the momentum m with the mean pseudo-gradient g:
 //
-//	m = mu m + g;  theta = start - lr (g + mu m)
+//	next = mu m + g;  theta = start - lr (g + mu next)
 //
-// Every product and sum is rounded to float32. theta may be start.
-func Nesterov(theta, start, m, g []float32, lr, mu float32) {
-	theta, start, m = theta[:len(g)], start[:len(g)], m[:len(g)]
-	for i, x := range g {
-		y := float32(mu*m[i]) + x
-		m[i] = y
-		z := x + float32(mu*y)
-		theta[i] = start[i] - float32(lr*z)
+// Every product and sum is rounded to float32. theta may be start, next may be m.
+func Nesterov(theta, next, start, m, g []float32, lr, mu float32) {
+	var block [outerBlock]float32
+	for from := 0; from < len(g); from += outerBlock {
+		to := min(from+outerBlock, len(g))
+		g, next, theta, step := g[from:to], next[from:to], theta[from:to], block[:to-from]
+		copy(next, m[from:to])
+		kernel.Scale(next, mu)
+		kernel.Add(next, g)
+		copy(step, g)
+		kernel.Axpy(step, next, mu)
+		copy(theta, start[from:to])
+		kernel.Axpy(theta, step, -lr)
 	}
 }
 

@@ -3,8 +3,10 @@ package optim
 import (
 	"encoding/json"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/iota-train/iota/learn/tensor"
@@ -49,7 +51,7 @@ func TestNesterovAgreesWithGoldenVectors(t *testing.T) {
 	theta, m := single(outer.Epochs[0].Start), make([]float32, len(outer.Epochs[0].Start))
 	for i, epoch := range outer.Epochs {
 		g := single(epoch.PseudoGradient)
-		Nesterov(theta, theta, m, g, float32(outer.LearningRate), float32(outer.Momentum))
+		Nesterov(theta, m, theta, m, g, float32(outer.LearningRate), float32(outer.Momentum))
 		near(t, m, epoch.Momentum, "momentum", i)
 		near(t, theta, epoch.Result, "weights", i)
 	}
@@ -74,9 +76,56 @@ func single(x []float64) []float32 {
 
 func TestPlainAveragingIsTheWeightsMinusThePseudoGradient(t *testing.T) {
 	theta, m := []float32{9, 9}, []float32{3, 4}
-	Nesterov(theta, []float32{1, 2}, m, []float32{0.5, -0.25}, 1, 0)
+	Nesterov(theta, m, []float32{1, 2}, m, []float32{0.5, -0.25}, 1, 0)
 	if theta[0] != 0.5 || theta[1] != 2.25 || m[0] != 0.5 || m[1] != -0.25 {
 		t.Errorf("weights %v, momentum %v", theta, m)
+	}
+}
+
+func TestNesterovIsItsDefinitionInEveryBit(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	draw := func(n int) []float32 {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(rng.NormFloat64())
+			if i%7 == 0 {
+				x[i] = []float32{0, float32(math.Copysign(0, -1)), 1e-45, -1e-40}[rng.IntN(4)]
+			}
+		}
+		return x
+	}
+	for _, n := range []int{0, 1, 15, outerBlock, 2*outerBlock + 37} {
+		for _, c := range [][2]float32{{0.9, 0.3}, {1, 0}, {0, 0.9}} {
+			lr, mu := c[0], c[1]
+			start, m, g := draw(n), draw(n), draw(n)
+			theta, next := make([]float32, n), make([]float32, n)
+			Nesterov(theta, next, start, m, g, lr, mu)
+			inPlace, momentum := slices.Clone(start), slices.Clone(m)
+			Nesterov(inPlace, momentum, inPlace, momentum, g, lr, mu)
+			for i, x := range g {
+				y := float32(mu*m[i]) + x
+				z := x + float32(mu*y)
+				w := start[i] - float32(lr*z)
+				if !same(next[i], y) || !same(momentum[i], y) || !same(theta[i], w) || !same(inPlace[i], w) {
+					t.Fatalf("element %d of %d: %v, %v in place, want %v", i, n, theta[i], inPlace[i], w)
+				}
+			}
+		}
+	}
+}
+
+func same(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }
+
+func BenchmarkNesterov(b *testing.B) {
+	const size = 1 << 18
+	var x [5][]float32
+	for i := range x {
+		x[i] = make([]float32, size)
+	}
+	b.SetBytes(4 * size)
+	b.ReportAllocs()
+	for b.Loop() {
+		Nesterov(x[0], x[1], x[2], x[3], x[4], 0.9, 0.3)
 	}
 }
 

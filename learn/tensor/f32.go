@@ -21,6 +21,21 @@ func Bytes(x []float32) []byte {
 	return appendF32(nil, x)
 }
 
+// Read returns the n values that b encodes, for a reader that is done with them
+// before b changes: where the host allows, they are b's own memory, and must not
+// be written to. Otherwise they lie in buf, which grows if it is too short. Like
+// Decode it passes on values that are not finite.
+func Read(buf *[]float32, n int, b []byte, dt DType) ([]float32, error) {
+	if dt == F32 && littleEndian && n > 0 && len(b) == 4*n && uintptr(unsafe.Pointer(&b[0]))%4 == 0 {
+		return unsafe.Slice((*float32)(unsafe.Pointer(&b[0])), n), nil
+	}
+	if err := checkSize(n, b, dt); err != nil {
+		return nil, err
+	}
+	*buf = slices.Grow((*buf)[:0], n)[:n]
+	return *buf, Decode(*buf, b, dt)
+}
+
 // memory returns the bytes in which x lies.
 func memory(x []float32) []byte {
 	// A byte needs no alignment, and any four bytes are a float32: both ways

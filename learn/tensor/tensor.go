@@ -89,12 +89,8 @@ func Encode(dst []byte, x []float32, dt DType, seed uint64) []byte {
 // Decode fills dst from b, which must hold exactly len(dst) values. Values that
 // are not finite are passed on: the caller screens them.
 func Decode(dst []float32, b []byte, dt DType) error {
-	size := EncodedSize(len(dst), dt)
-	if size < 0 {
-		return fmt.Errorf("decode: unknown dtype %q", dt)
-	}
-	if len(b) != size {
-		return fmt.Errorf("decode %d %s values: %d bytes, want %d", len(dst), dt, len(b), size)
+	if err := checkSize(len(dst), b, dt); err != nil {
+		return err
 	}
 	switch dt {
 	case F32:
@@ -111,6 +107,18 @@ func Decode(dst []float32, b []byte, dt DType) error {
 			decodeBlock(dst[:n], b[:4+n])
 			dst, b = dst[n:], b[4+n:]
 		}
+	}
+	return nil
+}
+
+// checkSize returns an error if b cannot hold n values.
+func checkSize(n int, b []byte, dt DType) error {
+	size := EncodedSize(n, dt)
+	if size < 0 {
+		return fmt.Errorf("decode: unknown dtype %q", dt)
+	}
+	if len(b) != size {
+		return fmt.Errorf("decode %d %s values: %d bytes, want %d", n, dt, len(b), size)
 	}
 	return nil
 }

@@ -65,6 +65,30 @@ func TestEveryByteOrderGivesTheSameF32(t *testing.T) {
 	})
 }
 
+func TestReadGivesWhatDecodeGives(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x, head := values().Draw(t, "x"), rapid.IntRange(0, 4).Draw(t, "head") // not every blob is aligned
+		buf := make([]float32, rapid.IntRange(0, 300).Draw(t, "buffer"))
+		for _, dt := range all {
+			b := Encode(make([]byte, head), x, dt, 0)[head:]
+			want := make([]float32, len(x))
+			if err := Decode(want, b, dt); err != nil {
+				t.Fatal(err)
+			}
+			got, err := Read(&buf, len(x), b, dt)
+			if err != nil || !bytes.Equal(appendF32(nil, got), appendF32(nil, want)) {
+				t.Fatalf("%s: read %v, decoded %v, %v", dt, got, want, err)
+			}
+			if _, err := Read(&buf, len(x)+1, b, dt); err == nil {
+				t.Fatalf("%s: no error for a missing value", dt)
+			}
+		}
+		if _, err := Read(&buf, -1, nil, F32); err == nil {
+			t.Fatal("no error for a length below zero")
+		}
+	})
+}
+
 func TestEncodeGrowsItsDestinationOnce(t *testing.T) {
 	x := make([]float32, 1<<12)
 	for _, dt := range all {

@@ -10,7 +10,8 @@ type Stats struct {
 	Dot         float64 // sum of x times result, 0 if not Finite
 }
 
-// reduceBlock is the number of elements summed at a time. It does not change the result.
+// reduceBlock is the number of elements summed at a time, few enough to stay near the processor. It does not change the
+// result.
 const reduceBlock = 1024
 
 // Reduce writes the weighted mean of the sources to dst and returns the statistics of each. The same sources in the
@@ -23,39 +24,154 @@ const reduceBlock = 1024
 // result is 0: a shard without g still has its momentum. dst may not overlap a source.
 func Reduce(dst []float32, sources [][]float32, weights []float64) []Stats {
 	stats := make([]Stats, len(sources))
-	var total float64
 	for s, x := range sources {
-		if len(x) != len(dst) {
-			continue
-		}
-		stats[s].SquaredNorm, stats[s].Finite = squaredNorm(x)
-		if stats[s].Finite {
-			total += weight(weights[s])
-		}
+		stats[s].Finite = len(x) == len(dst)
+	}
+	for !reduceFinite(dst, sources, weights, stats) {
+		// Once more, without the sources that turned out not to be finite.
+	}
+	return stats
+}
+
+// reduceFinite reduces the sources whose statistics say that they are finite. It returns false, with the statistics
+// corrected and dst of no use, if one is not.
+func reduceFinite(dst []float32, sources [][]float32, weights []float64, stats []Stats) bool {
+	var few [4]pair
+	pairs, total := pairUp(few[:0], sources, weights, stats)
+	if total == 0 {
+		total = 1 // every sum is +0, and so is every mean
 	}
 	var sum [reduceBlock]float64
 	for from := 0; from < len(dst); from += reduceBlock {
 		to := min(from+reduceBlock, len(dst))
 		acc, out := sum[:to-from], dst[from:to]
 		clear(acc)
-		for s, x := range sources {
-			if w := weight(weights[s]); stats[s].Finite && w > 0 {
-				addScaled(acc, x[from:to], w)
-			}
+		last := len(pairs) - 1
+		for i := range last {
+			pairs[i].add(acc, from)
 		}
-		for k, v := range acc {
-			out[k] = 0
-			if total > 0 {
-				out[k] = float32(v / total)
-			}
-		}
-		for s, x := range sources {
-			if stats[s].Finite {
-				stats[s].Dot = addDot(stats[s].Dot, x[from:to], out)
-			}
+		pairs[last].mean(out, acc, total, from)
+		for i := range last {
+			pairs[i].measure(out, from)
 		}
 	}
-	return stats
+	finite := true
+	for i := range pairs {
+		p := &pairs[i]
+		finite = p.a.report(stats) && finite
+		finite = p.b.report(stats) && finite
+	}
+	return finite
+}
+
+// source is one source of a reduction with its statistics so far.
+type source struct {
+	x         []float32 // nil for one that is all zeros
+	w         float64
+	norm, dot float64
+	number    int // among the sources, -1 for one that is none of them
+}
+
+// pair is two sources in their order, which are summed side by side: each sum is a chain of additions that wait for each
+// other, and several chains take no longer than one.
+type pair struct{ a, b source }
+
+// pairUp appends the finite sources to pairs, the last beside one of zeros without weight if their number is odd, and
+// returns the sum of their weights too. There is at least one pair.
+func pairUp(pairs []pair, sources [][]float32, weights []float64, stats []Stats) ([]pair, float64) {
+	var total float64
+	none := source{number: -1}
+	half := false
+	for s, x := range sources {
+		if !stats[s].Finite {
+			continue
+		}
+		next := source{x: x, w: weight(weights[s]), number: s}
+		total += next.w
+		if half {
+			pairs[len(pairs)-1].b = next
+		} else {
+			pairs = append(pairs, pair{next, none})
+		}
+		half = !half
+	}
+	if len(pairs) == 0 {
+		pairs = append(pairs, pair{none, none})
+	}
+	return pairs, total
+}
+
+// zeros is a block of the source that is none.
+var zeros [reduceBlock]float32
+
+// block returns n elements of the source.
+func (s *source) block(from, n int) []float32 {
+	if s.x == nil {
+		return zeros[:n]
+	}
+	return s.x[from : from+n]
+}
+
+// report writes the statistics of a source down, or returns false if it is not finite. The square of a float32 is exact
+// in float64 and cannot overflow, and no sum of them can.
+func (s *source) report(stats []Stats) bool {
+	if s.number < 0 {
+		return true
+	}
+	if s.norm > math.MaxFloat64 || s.norm != s.norm {
+		stats[s.number] = Stats{}
+		return false
+	}
+	stats[s.number] = Stats{Finite: true, SquaredNorm: s.norm, Dot: s.dot}
+	return true
+}
+
+// The conversions in what follows forbid the compiler to fuse a multiplication with an addition. A source without weight
+// adds zeros, which changes no sum that began at +0.
+
+// add adds the weighted elements to acc.
+func (p *pair) add(acc []float64, from int) {
+	a, b := p.a.block(from, len(acc)), p.b.block(from, len(acc))
+	wa, wb := p.a.w, p.b.w
+	b = b[:len(a)]
+	acc = acc[:len(a)]
+	for k, v := range a {
+		acc[k] = acc[k] + float64(wa*float64(v)) + float64(wb*float64(b[k]))
+	}
+}
+
+// mean is add, the division that gives the result, and measure, in one pass.
+func (p *pair) mean(out []float32, acc []float64, total float64, from int) {
+	a, b := p.a.block(from, len(acc)), p.b.block(from, len(acc))
+	wa, wb := p.a.w, p.b.w
+	normA, normB, dotA, dotB := p.a.norm, p.b.norm, p.a.dot, p.b.dot
+	b, acc, out = b[:len(a)], acc[:len(a)], out[:len(a)]
+	for k, v := range a {
+		x, y := float64(v), float64(b[k])
+		r := float32((acc[k] + float64(wa*x) + float64(wb*y)) / total)
+		out[k] = r
+		z := float64(r)
+		normA += float64(x * x)
+		normB += float64(y * y)
+		dotA += float64(x * z)
+		dotB += float64(y * z)
+	}
+	p.a.norm, p.b.norm, p.a.dot, p.b.dot = normA, normB, dotA, dotB
+}
+
+// measure adds to the statistics; out is the result.
+func (p *pair) measure(out []float32, from int) {
+	a, b := p.a.block(from, len(out)), p.b.block(from, len(out))
+	normA, normB, dotA, dotB := p.a.norm, p.b.norm, p.a.dot, p.b.dot
+	b, out = b[:len(a)], out[:len(a)]
+	for k, v := range a {
+		x, y, z := float64(v), float64(b[k]), float64(out[k])
+		normA += float64(x * x)
+		normB += float64(y * y)
+		dotA += float64(x * z)
+		dotB += float64(y * z)
+	}
+	p.a.norm, p.b.norm, p.a.dot, p.b.dot = normA, normB, dotA, dotB
 }
 
 // weight returns a weight that is in (0, 2^64], or 0.
@@ -64,31 +180,4 @@ func weight(w float64) float64 {
 		return w
 	}
 	return 0
-}
-
-// squaredNorm returns the sum of squares, and false if an element is NaN or infinite. The square of a float32 is exact
-// in float64 and cannot overflow, and no sum of them can.
-func squaredNorm(x []float32) (sum float64, finite bool) {
-	for _, v := range x {
-		sum += float64(float64(v) * float64(v))
-	}
-	if sum > math.MaxFloat64 || sum != sum {
-		return 0, false
-	}
-	return sum, true
-}
-
-// addScaled adds w x to acc. The conversion forbids the compiler to fuse the multiplication with the addition.
-func addScaled(acc []float64, x []float32, w float64) {
-	for k, v := range x {
-		acc[k] += float64(w * float64(v))
-	}
-}
-
-// addDot adds the dot product of x and y to sum, element by element.
-func addDot(sum float64, x, y []float32) float64 {
-	for k, v := range x {
-		sum += float64(float64(v) * float64(y[k]))
-	}
-	return sum
 }

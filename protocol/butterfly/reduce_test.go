@@ -3,6 +3,7 @@ package butterfly
 import (
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -209,6 +210,73 @@ func TestStatsAreSumsOverTheShard(t *testing.T) {
 	})
 }
 
+// definition is Reduce as its comment says it, one element and one source at a time.
+func definition(dst []float32, sources [][]float32, weights []float64) []Stats {
+	stats := make([]Stats, len(sources))
+	var total float64
+	for s, x := range sources {
+		var norm float64
+		for _, v := range x {
+			norm += square(v)
+		}
+		if len(x) == len(dst) && norm-norm == 0 {
+			stats[s] = Stats{Finite: true, SquaredNorm: norm}
+			total += weight(weights[s])
+		}
+	}
+	for k := range dst {
+		var sum float64
+		for s, x := range sources {
+			if w := weight(weights[s]); stats[s].Finite && w > 0 {
+				sum += float64(w * float64(x[k]))
+			}
+		}
+		dst[k] = 0
+		if total > 0 {
+			dst[k] = float32(sum / total)
+		}
+		for s, x := range sources {
+			if stats[s].Finite {
+				stats[s].Dot += float64(float64(x[k]) * float64(dst[k]))
+			}
+		}
+	}
+	return stats
+}
+
+func TestReduceIsItsDefinitionInEveryBit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		size := rapid.OneOf(rapid.IntRange(0, 5), rapid.IntRange(0, 3*reduceBlock)).Draw(t, "size")
+		sources, weights := drawSources(t, rapid.IntRange(0, 11).Draw(t, "miners"), size)
+		for s := range sources {
+			switch rapid.IntRange(0, 9).Draw(t, "kind") {
+			case 0:
+				sources[s] = nil
+			case 1:
+				sources[s] = append(sources[s], 1)
+			case 2:
+				weights[s] = rapid.SampledFrom([]float64{0, -1, math.NaN(), math.Inf(1), 5e-324, 1 << 64}).Draw(t, "weight")
+			case 3:
+				for k := range sources[s] { // among them -0 and numbers whose products vanish
+					sources[s][k] = []float32{0, float32(math.Copysign(0, -1)), -1e-45, -math.MaxFloat32}[k%4]
+				}
+			}
+		}
+		got, want := make([]float32, size), make([]float32, size)
+		gotStats, wantStats := Reduce(got, sources, weights), definition(want, sources, weights)
+		for k := range want {
+			if math.Float32bits(got[k]) != math.Float32bits(want[k]) {
+				t.Fatalf("element %d is %v, want %v", k, got[k], want[k])
+			}
+		}
+		for s := range wantStats {
+			if gotStats[s] != wantStats[s] {
+				t.Fatalf("source %d: %+v, want %+v", s, gotStats[s], wantStats[s])
+			}
+		}
+	})
+}
+
 func TestReduceAllocatesOnlyItsStatistics(t *testing.T) {
 	sources, dst := [][]float32{make([]float32, 5000), make([]float32, 5000)}, make([]float32, 5000)
 	weights := []float64{1, 2}
@@ -217,15 +285,23 @@ func TestReduceAllocatesOnlyItsStatistics(t *testing.T) {
 	}
 }
 
+// BenchmarkReduce counts the bytes of all sources.
 func BenchmarkReduce(b *testing.B) {
-	const miners, size = 4, 1 << 18
-	sources, weights := make([][]float32, miners), make([]float64, miners)
-	for m := range sources {
-		sources[m], weights[m] = make([]float32, size), 1
-	}
-	dst := make([]float32, size)
-	b.SetBytes(4 * miners * size)
-	for b.Loop() {
-		Reduce(dst, sources, weights)
+	const size = 1 << 18
+	for _, miners := range []int{2, 3, 8} {
+		b.Run(strconv.Itoa(miners), func(b *testing.B) {
+			sources, weights := make([][]float32, miners), make([]float64, miners)
+			for m := range sources {
+				sources[m], weights[m] = make([]float32, size), float64(m+3)
+				for k := range sources[m] {
+					sources[m][k] = float32(k%1009+m) / 3
+				}
+			}
+			dst := make([]float32, size)
+			b.SetBytes(int64(4 * miners * size))
+			for b.Loop() {
+				Reduce(dst, sources, weights)
+			}
+		})
 	}
 }

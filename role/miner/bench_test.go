@@ -69,6 +69,55 @@ func BenchmarkMerge(b *testing.B) {
 	}
 }
 
+// BenchmarkMergeTask is each task of a merge as one of two miners of a stage does it, with its hashes and commitment and
+// without the driver's work.
+func BenchmarkMergeTask(b *testing.B) {
+	for _, share := range []string{"f32", "bf16"} {
+		manifest := tiny(b)
+		manifest.Rules.Share = share
+		n := newNetwork(b, manifest, 2)
+		n.train(n.column(0))
+		n.train(n.column(1))
+		n.mergeTasks(share)
+	}
+}
+
+// mergeTasks measures one miner's share, reduce and install.
+func (n *network) mergeTasks(share string) {
+	b, plan := n.t.(*testing.B), n.plan(1)
+	var sources [][]byte
+	for _, m := range n.miners[1] {
+		_, outputs, err := n.try(m, &message.Task{Id: n.id(message.TaskKind_SHARE, 0, 1), Plan: plan})
+		if err != nil {
+			b.Fatal(err)
+		}
+		sources = append(sources, outputs[0].Bytes())
+	}
+	m := n.miners[1][0]
+	for _, c := range []struct {
+		name string
+		do   func(*work) error
+		work work
+	}{
+		{"share", m.share, work{}},
+		{"reduce", m.reduce, work{inputs: sources, weights: []uint64{3, 4}, elements: -1}},
+		{"install", m.install, work{inputs: sources[:1]}},
+	} {
+		b.Run(c.name+"/"+share, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				w := c.work
+				w.receipt, w.plan = &message.Receipt{}, plan
+				w.id = &message.TaskID{Epoch: m.epoch, Stage: 1}
+				plan.Epoch = m.epoch
+				if err := c.do(&w); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 // tiny is the manifest of the tiny model, boundary none and f32.
 func tiny(b *testing.B) *message.Manifest {
 	return testManifest(b, func(m *message.Manifest) {

@@ -2,6 +2,7 @@ package miner
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/iota-train/iota/learn/kernel"
 	"github.com/iota-train/iota/learn/optim"
@@ -22,12 +23,12 @@ func (m *Miner) install(w *work) error {
 	w.receipt.Plan, w.receipt.RateBits = w.plan, w.rate
 	g := m.memory.vectors.take()
 	defer m.memory.vectors.put(g)
-	if err := m.merged(w, w.inputs, g); err != nil {
+	merged, err := m.merged(w, w.inputs, g)
+	if err != nil {
 		return err
 	}
 	next, outer := m.newVersion(0), m.memory.vectors.take()
-	copy(outer, m.outer)
-	if err := m.nesterov(next.w, m.start.w, outer, g); err != nil {
+	if err := m.nesterov(next.w, outer, m.start.w, m.outer, merged); err != nil {
 		m.release(next)
 		m.memory.vectors.put(outer)
 		return err
@@ -46,35 +47,49 @@ func (m *Miner) install(w *work) error {
 	return nil
 }
 
-// merged decodes the merged shards of a task's plan, in order, into g.
-func (m *Miner) merged(w *work, inputs [][]byte, g []float32) error {
+// merged reads the merged shards of a task's plan, in order. They lie in the inputs or in g, as long as the stage.
+func (m *Miner) merged(w *work, inputs [][]byte, g []float32) ([][]float32, error) {
 	bounds, err := m.bounds(w, len(g))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(inputs) != len(bounds)-1 {
-		return fmt.Errorf("%d merged shards, the plan has %d", len(inputs), len(bounds)-1)
+		return nil, fmt.Errorf("%d merged shards, the plan has %d", len(inputs), len(bounds)-1)
 	}
+	merged := make([][]float32, len(inputs))
 	for i, blob := range inputs {
 		shard := g[bounds[i]:bounds[i+1]]
 		if len(blob) == 0 {
 			clear(shard)
+			merged[i] = shard
 			continue
 		}
-		if err := tensor.Decode(shard, blob, m.rules.share); err != nil {
-			return fmt.Errorf("merged shard %d: %w", i, err)
+		if merged[i], err = tensor.Read(&shard, len(shard), blob, m.rules.share); err != nil {
+			return nil, fmt.Errorf("merged shard %d: %w", i, err)
 		}
-		if !kernel.AllFinite(shard) {
-			return &faulty{message.Fault_NON_FINITE_INPUT, i, fmt.Sprintf("merged shard %d is not finite", i)}
+		if !kernel.AllFinite(merged[i]) {
+			return nil, &faulty{message.Fault_NON_FINITE_INPUT, i, fmt.Sprintf("merged shard %d is not finite", i)}
 		}
 	}
-	return nil
+	return merged, nil
 }
 
-// nesterov is the outer step, checked. It changes theta and the momentum.
-func (m *Miner) nesterov(theta, start, momentum, g []float32) error {
-	optim.Nesterov(theta, start, momentum, g, m.rules.outerRate, m.rules.momentum)
-	if !kernel.AllFinite(theta) || !kernel.AllFinite(momentum) {
+// outerBlock is the number of weights whose outer step is taken and checked at a time, while they are at hand.
+const outerBlock = 1 << 13
+
+// nesterov is the outer step of a whole stage, checked. It writes theta and the next momentum, which may be the start and
+// the momentum.
+func (m *Miner) nesterov(theta, next, start, momentum []float32, merged [][]float32) error {
+	from, finite := 0, true
+	for _, shard := range merged {
+		for g := range slices.Chunk(shard, outerBlock) {
+			to := from + len(g)
+			optim.Nesterov(theta[from:to], next[from:to], start[from:to], momentum[from:to], g, m.rules.outerRate, m.rules.momentum)
+			finite = finite && kernel.AllFinite(theta[from:to]) && kernel.AllFinite(next[from:to])
+			from = to
+		}
+	}
+	if !finite {
 		return failed("the weights after the outer step are not finite")
 	}
 	return nil
@@ -102,10 +117,11 @@ func (m *Miner) outerStep(w *work) error {
 		return err
 	}
 	g := make([]float32, len(c.weights))
-	if err := m.merged(w, w.inputs[len(w.inputs)-shards:], g); err != nil {
+	merged, err := m.merged(w, w.inputs[len(w.inputs)-shards:], g)
+	if err != nil {
 		return err
 	}
-	if err := m.nesterov(c.weights, c.weights, c.outer, g); err != nil {
+	if err := m.nesterov(c.weights, c.outer, c.weights, c.outer, merged); err != nil {
 		return err
 	}
 	c.mark = mark{w.id.GetEpoch() + 1, rate}

@@ -88,7 +88,7 @@ func (u *unsplit) merge() {
 	rules := u.n.manifest.Rules
 	g := slices.Clone(u.start)
 	kernel.Sub(g, u.w)
-	optim.Nesterov(u.start, u.start, u.outer, g, float32(rules.OuterRate), float32(rules.OuterMomentum))
+	optim.Nesterov(u.start, u.outer, u.start, u.outer, g, float32(rules.OuterRate), float32(rules.OuterMomentum))
 	copy(u.w, u.start)
 }
 

@@ -94,9 +94,11 @@ func (m *Miner) begin(epoch uint64, rate float32, start *version) {
 	m.log.forget()
 }
 
-// discardSum forgets the gradients of an inner step that was not finished.
+// discardSum forgets the gradients of an inner step that was not finished. A sum of none is zero already.
 func (m *Miner) discardSum() {
-	clear(m.sum)
+	if len(m.summed) > 0 {
+		clear(m.sum)
+	}
 	m.summed = nil
 }
 

@@ -53,6 +53,17 @@ func (p *vectors) put(x []float32) {
 	}
 }
 
+// shards are buffers for the numbers of shards of any stage, which hold nothing between two tasks. They are as long as
+// the longest that they were needed for.
+type shards [][]float32
+
+// hold makes room for n shards.
+func (s *shards) hold(n int) {
+	for len(*s) < n {
+		*s = append(*s, nil)
+	}
+}
+
 func (y *memory) takeTape(s *model.Stage) *model.Tape {
 	if n := len(y.tapes); n > 0 {
 		t := y.tapes[n-1]

@@ -3,6 +3,7 @@ package miner
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/iota-train/iota/learn/kernel"
 	"github.com/iota-train/iota/learn/tensor"
@@ -24,21 +25,24 @@ func (m *Miner) reduce(w *work) error {
 	w.receipt.Weights, w.receipt.Elements = w.weights, uint64(w.elements)
 	dt := m.rules.share
 	sources, weights := make([][]float32, len(w.inputs)), make([]float64, len(w.inputs))
+	m.shards.hold(len(w.inputs) + 1)
 	for i, blob := range w.inputs {
 		weights[i] = float64(w.weights[i])
-		x := make([]float32, w.elements)
-		if tensor.Decode(x, blob, dt) == nil {
+		if x, err := tensor.Read(&m.shards[i+1], w.elements, blob, dt); err == nil {
 			sources[i] = x
 		}
 	}
-	result := make([]float32, w.elements)
+	m.shards[0] = slices.Grow(m.shards[0][:0], w.elements)
+	result := m.shards[0][:w.elements]
 	for _, s := range butterfly.Reduce(result, sources, weights) {
 		w.receipt.Sources = append(w.receipt.Sources, &message.SourceStats{Finite: s.Finite, Norm2: s.SquaredNorm, Dot: s.Dot})
 	}
 	w.receipt.ResultNorm2 = kernel.SumSquares(result)
 	blob := tensor.Encode(nil, result, dt, 0)
-	if err := tensor.Decode(result, blob, dt); err != nil {
-		return err
+	if dt != tensor.F32 { // which keeps every bit
+		if err := tensor.Decode(result, blob, dt); err != nil {
+			return err
+		}
 	}
 	if !kernel.AllFinite(result) {
 		return failed("the result is too large for %s", dt)

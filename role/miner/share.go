@@ -85,17 +85,23 @@ func (m *Miner) encodeShards(w *work, x []float32, bounds []uint64) error {
 	if !kernel.AllFinite(x) {
 		return &faulty{message.Fault_NON_FINITE_OWN, 0, "the pseudo-gradient is not finite"}
 	}
-	sent := m.memory.vectors.take()
-	defer m.memory.vectors.put(sent)
+	sent, lossy := x, dt != tensor.F32
+	if lossy {
+		sent = m.memory.vectors.take()
+		defer m.memory.vectors.put(sent)
+	}
 	for i, from := range bounds[:len(bounds)-1] {
-		shard := x[from:bounds[i+1]]
-		blob := tensor.Encode(nil, shard, dt, 0)
-		if err := tensor.Decode(sent[from:bounds[i+1]], blob, dt); err != nil {
+		to := bounds[i+1]
+		blob := tensor.Encode(nil, x[from:to], dt, 0)
+		w.give(blob)
+		if !lossy {
+			continue
+		}
+		if err := tensor.Decode(sent[from:to], blob, dt); err != nil {
 			return err
 		}
-		w.give(blob)
 	}
-	if dt == tensor.F32 {
+	if !lossy {
 		return nil
 	}
 	if !kernel.AllFinite(sent) {
