@@ -160,3 +160,36 @@ func TestLargeBatchesPassTheWriteAheadFileBy(t *testing.T) {
 		t.Fatalf("%d records: %v", n, err)
 	}
 }
+
+// A process may die after a transaction took the batches along, and more, and before or while it empties the file.
+func TestStaleBatchesNeverStandInTheWay(t *testing.T) {
+	path, good := killed(t, 3)
+	f := mustOpen(t, path)
+	f.wal.full = true // the next batch is a transaction
+	if err := f.Append(records(61, 70)); err != nil {
+		t.Fatal(err)
+	}
+	die(f)
+	torn := append([]byte{}, good...)
+	clear(torn[len(torn)/2/sector*sector:][:sector])
+	last := uint64(70)
+	for what, left := range map[string][]byte{"whole": good, "partly cleared": torn, "cleared in front": append(make([]byte, sector), good[sector:]...)} {
+		if n, err := reread(t, path, left); n != last || err != nil {
+			t.Fatalf("%s: %d records: %v", what, n, err)
+		}
+		f := mustOpen(t, path)
+		if err := f.Append(records(last+1, last+1)); err != nil {
+			t.Fatal(err)
+		}
+		last++
+		die(f)
+		f = mustOpen(t, path)
+		if n, err := readAll(f, 1); n != last || err != nil {
+			t.Fatalf("%s: %d records of %d: %v", what, n, last, err)
+		}
+		if err := f.WriteSnapshot(Snapshot{Seq: last}); err != nil {
+			t.Fatal(err)
+		}
+		die(f)
+	}
+}
