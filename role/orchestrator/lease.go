@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"slices"
+	"time"
 
 	"github.com/iota-train/iota/protocol/message"
 )
@@ -18,6 +19,7 @@ func (o *Orchestrator) expireLeases() {
 		}
 		m := o.Miners[f.Lease.Miner]
 		o.late(m)
+		o.unanswered(m)
 		o.cancel(m, o.flightTask(f))
 		o.release(f, f.Hop)
 		f.Lease, f.Avoid = nil, m.Number+1
@@ -29,6 +31,29 @@ func (o *Orchestrator) expireLeases() {
 			m.Order = nil
 		}
 	}
+}
+
+// maxUnanswered is how many leases in a row may run out without any result, a late one included, before a miner counts
+// as hung: it hangs, or drops what it is given.
+const maxUnanswered = 3
+
+// unanswered notes that a miner let a lease run out. A hung one is tried again ever more rarely.
+func (o *Orchestrator) unanswered(m *miner) {
+	m.Unanswered++
+	if tries := m.Unanswered - maxUnanswered; tries >= 0 {
+		m.TryAfter = o.Now + time.Duration(o.rules.GetLease())<<min(tries, 6)
+	}
+}
+
+func (m *miner) hung() bool { return m.Unanswered >= maxUnanswered }
+
+// awake returns those who are not hung: the epoch does not wait for the others. If all are, it returns all.
+func awake(list []*miner) []*miner {
+	well := slices.DeleteFunc(slices.Clone(list), (*miner).hung)
+	if len(well) == 0 {
+		return list
+	}
+	return well
 }
 
 func (o *Orchestrator) late(m *miner) {

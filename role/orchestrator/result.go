@@ -94,6 +94,7 @@ func (o *Orchestrator) repeat(m *miner, r *message.Receipt) {
 
 // flightResult takes in a finished piece of a micro-batch's way, if it is the attempt that counts.
 func (o *Orchestrator) flightResult(m *miner, r *message.Receipt) {
+	m.Unanswered = 0
 	f := o.leased(m, r)
 	if f == nil {
 		o.Counters.RefusedLate++

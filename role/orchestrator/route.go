@@ -107,12 +107,14 @@ func (o *Orchestrator) holder(f *flight) *miner {
 
 // draw picks one of the stage's miners with a free slot, with a probability proportional to its speed and
 // independently of every other stage. A miner that was late stays a candidate, at a lower weight, so that two remain
-// where two live.
+// where two live; a hung one is tried now and then.
 func (o *Orchestrator) draw(f *flight) *miner {
 	var list []*miner
 	typical, total := typicalSpeed(o.active(f.Hop)), 0.0
-	for _, m := range o.candidates(f) {
-		if !m.Connected || m.Held >= o.slots(m) {
+	candidates := o.candidates(f)
+	others := slices.ContainsFunc(candidates, func(m *miner) bool { return !m.hung() })
+	for _, m := range candidates {
+		if !m.Connected || m.Held >= o.slots(m) || others && m.hung() && o.Now < m.TryAfter {
 			continue
 		}
 		list = append(list, m)

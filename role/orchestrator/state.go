@@ -98,6 +98,8 @@ type miner struct {
 	Order       *order        // the one standing order outside flights and shards
 	Held        int           // slots in use
 	Factor      float64       // of its weight in the draw: halved by an expired lease
+	Unanswered  int           // leases in a row that ran out without any result
+	TryAfter    time.Duration // a hung miner gets nothing before, where others can do it
 	Service     float64       // seconds of work per micro-batch, moving average
 	Busy        float64       // seconds since the last finished backward
 	Hold        float64       // shortest recent time from forward to backward, seconds

@@ -104,7 +104,7 @@ func (o *Orchestrator) triggered() bool {
 		return false
 	}
 	for _, s := range o.Stages {
-		active, qualified := o.active(s.Index), 0
+		active, qualified := awake(o.active(s.Index)), 0
 		for _, m := range active {
 			if uint64(len(m.Acks)) >= o.threshold() {
 				qualified++
