@@ -28,6 +28,9 @@ type screen struct {
 
 	noted    time.Duration // run time when the last alert was printed
 	noteText string
+
+	awaited     string        // why the run waits, "" if it does not
+	awaitedFrom time.Duration // run time when that was first seen, -1 once it was printed
 }
 
 func newScreen(stdout, stderr io.Writer) *screen {
@@ -94,6 +97,23 @@ func (s *screen) show(v orchestrator.View, speed *rate) {
 		s.line("%s", epochLine(v.Epochs[s.shown]))
 	}
 	s.note(v)
+	s.wait(v)
+}
+
+// wait prints once, without a terminal, what the run has been waiting for a while.
+func (s *screen) wait(v orchestrator.View) {
+	const patience = 3 * time.Second
+	if v.Phase != orchestrator.Waiting || v.Finished {
+		s.awaited = ""
+		return
+	}
+	if v.Reason != s.awaited {
+		s.awaited, s.awaitedFrom = v.Reason, v.Now
+	}
+	if s.awaitedFrom >= 0 && v.Now >= s.awaitedFrom+patience {
+		s.line("the run waits: %s", v.Reason)
+		s.awaitedFrom = -1 // printed
+	}
 }
 
 // note prints the newest alert as a log line, unless it was printed already or another one was a moment ago: without a

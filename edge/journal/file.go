@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -33,9 +34,10 @@ var (
 	recordBucket   = []byte("records")   // seq → sealed record
 	snapshotBucket = []byte("snapshots") // seq → sealed snapshot
 	segmentBucket  = []byte("segments")  // last seq → sealed first seq
-	metaBucket     = []byte("meta")      // "genesis" → sealed genesis, "format" → sealed format
+	metaBucket     = []byte("meta")      // "genesis" → sealed genesis, "format" → sealed format, "wal" → sealed number
 	genesisKey     = []byte("genesis")
 	formatKey      = []byte("format")
+	walKey         = []byte("wal")
 	format         = []byte("iota journal 1")
 
 	errOtherGenesis = errors.New("journal has another genesis: it belongs to another run")
@@ -64,18 +66,16 @@ func open(path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &File{path: path, db: db}
+	f := &File{path: path, db: db, wal: &wal{path: path + ".wal"}}
 	if err = guard(f.load); err == nil {
-		f.wal, f.tail, err = openWAL(path+".wal", f.last)
+		f.tail, err = f.wal.open(f.last)
 	}
 	if err == nil {
 		f.last += uint64(len(f.tail))
 		err = f.cleanSegments()
 	}
 	if err != nil {
-		if f.wal != nil {
-			f.wal.close()
-		}
+		f.wal.close()
 		db.Close()
 		return nil, err
 	}
@@ -196,6 +196,13 @@ func (f *File) load() error {
 				return fmt.Errorf("%s are missing: %w", name, ErrDamaged)
 			}
 		}
+		if b := meta.Get(walKey); b != nil {
+			number, ok := unseal('n', 0, b)
+			if !ok || len(number) != 8 {
+				return fmt.Errorf("number of the write-ahead file: checksum differs: %w", ErrDamaged)
+			}
+			f.wal.number = binary.BigEndian.Uint64(number)
+		}
 		if key, _ := tx.Bucket(segmentBucket).Cursor().Last(); key != nil {
 			f.archived = sequence(key)
 		}
@@ -220,6 +227,11 @@ func sequence(key []byte) uint64 {
 // change runs one durable transaction, which takes the records of the write-ahead file along. On an error, such as a
 // full disk, nothing of it is kept, and nothing that was stored is lost.
 func (f *File) change(what string, fn func(*bolt.Tx) error) error {
+	return f.commit(what, f.wal.next(), fn)
+}
+
+// commit is change, after which the write-ahead file has that number.
+func (f *File) commit(what string, number uint64, fn func(*bolt.Tx) error) error {
 	if f.closed {
 		return ErrClosed
 	}
@@ -228,6 +240,11 @@ func (f *File) change(what string, fn func(*bolt.Tx) error) error {
 			if err := putRecords(tx, f.stored()+1, f.tail); err != nil {
 				return err
 			}
+			if number != f.wal.number {
+				if err := tx.Bucket(metaBucket).Put(walKey, sealNumber(number)); err != nil {
+					return err
+				}
+			}
 			return fn(tx)
 		})
 	})
@@ -235,8 +252,20 @@ func (f *File) change(what string, fn func(*bolt.Tx) error) error {
 		return fmt.Errorf("%s to journal %s: %w", what, f.path, err)
 	}
 	f.tail = nil
-	f.wal.reset()
+	_ = f.wal.begin(number) // on an error it takes no more frames, and the next transaction gives it up
 	return nil
+}
+
+// startWAL puts the write-ahead file into use, unless it is.
+func (f *File) startWAL() error {
+	if f.wal.number != 0 {
+		return nil
+	}
+	number := rand.Uint64()/2 + 1 // no copy of an earlier file has it
+	if err := f.wal.create(number); err != nil {
+		return err
+	}
+	return f.commit("begin the write-ahead file", number, func(*bolt.Tx) error { return nil })
 }
 
 // stored is the seq of the last record in the database or in a segment.
@@ -262,14 +291,14 @@ func (f *File) Close() error {
 		return nil
 	}
 	var err error
-	if len(f.tail) > 0 {
-		err = f.change("add the last records", func(*bolt.Tx) error { return nil })
+	if f.wal.number != 0 {
+		err = f.commit("add the last records", 0, func(*bolt.Tx) error { return nil })
 	}
 	f.closed = true
-	if err != nil {
-		return errors.Join(f.wal.close(), f.db.Close()) // they stay in the write-ahead file
+	if err == nil {
+		err = f.wal.remove()
 	}
-	return errors.Join(f.wal.remove(), f.db.Close())
+	return errors.Join(err, f.wal.close(), f.db.Close())
 }
 
 // Path returns where the journal lies.

@@ -60,7 +60,7 @@ func (f *File) Append(batch []Record) error {
 	}
 	first, last := batch[0].Seq, batch[len(batch)-1].Seq
 	what := fmt.Sprintf("append records %d to %d", first, last)
-	if f.wal.append(frame(first, sealed)) == nil {
+	if f.startWAL() == nil && f.wal.append(frame(first, sealed)) == nil {
 		f.tail = append(f.tail, sealed...)
 	} else if err := f.change(what, func(tx *bolt.Tx) error { return putRecords(tx, first, sealed) }); err != nil {
 		return err

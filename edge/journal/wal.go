@@ -16,106 +16,103 @@ import (
 // and the file starts anew. From the first batch to a clean end it has its full size and is zero behind the last one: a
 // write into blocks that were written before changes no metadata, which makes it twice as fast.
 //
+// The file has a number, which the database has too: with every transaction it grows by one in both. So a file that is
+// missing, or is a copy from another time, is found out. The file of the transaction before is no damage: the process
+// died before it emptied the file, whose records the database has.
+//
 // A batch is a frame: a head, with the number of its first record, its length and a checksum of both and one of the
 // rest, and the records as in a segment. It starts at a sector. A power cut can leave a frame without some of its
 // sectors, which then read as zero: such a frame was never acknowledged and counts as not there. Any other one whose
 // checksums differ was damaged.
 type wal struct {
-	path string
-	file *os.File // nil before the first batch
-	made bool     // the file has its full size
-	end  int64    // of the last frame: where the next one goes
-	full bool     // takes no frames until reset: a write failed
+	path   string
+	file   *os.File // nil while it is not in use
+	number uint64   // 0 while it is not in use
+	end    int64    // of the last frame: where the next one goes
+	broken bool     // takes no frames: a write failed
 }
 
 var errFull = errors.New("the write-ahead file is full")
 
 const (
 	walSize   = 1 << 20
-	sector    = 512
+	sector    = 512 // the first one holds the number
 	frameHead = 8 + 4 + 2*sumSize
 )
 
-// openWAL opens the write-ahead file of a journal whose database holds the records up to stored, and returns the
-// records behind those, sealed.
-func openWAL(path string, stored uint64) (*wal, [][]byte, error) {
-	w := &wal{path: path}
-	file, err := os.OpenFile(path, os.O_RDWR|writeThrough, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return w, nil, nil
+// open opens the file of a journal whose database holds the records up to stored, and returns the records behind those,
+// sealed. What lies there when none is in use does not matter.
+func (w *wal) open(stored uint64) ([][]byte, error) {
+	if w.number == 0 {
+		return nil, nil
 	}
+	tail, err := w.read(stored)
 	if err != nil {
-		return nil, nil, err
+		return nil, fmt.Errorf("%s: %w", filepath.Base(w.path), err)
 	}
-	w.file = file
-	tail, err := w.load(stored)
-	if err == nil {
-		err = syncFolder(filepath.Dir(path)) // the process that made the file may have died before it did
-	}
-	if err != nil {
-		file.Close()
-		return nil, nil, fmt.Errorf("%s: %w", filepath.Base(path), err)
-	}
-	return w, tail, nil
+	return tail, nil
 }
 
-// load reads all frames and clears what an interrupted write left behind them.
-func (w *wal) load(stored uint64) (tail [][]byte, err error) {
-	b, err := io.ReadAll(io.LimitReader(w.file, walSize+1))
+func (w *wal) read(stored uint64) ([][]byte, error) {
+	info, err := os.Stat(w.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("it is missing, with the records from %d on: %w", stored+1, ErrDamaged)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if len(b) != walSize {
-		if zero(b) {
-			return nil, nil // the process died while it made the file
-		}
-		return nil, fmt.Errorf("its size is not %d bytes: %w", walSize, ErrDamaged)
+	if !info.Mode().IsRegular() || info.Size() != walSize {
+		return nil, fmt.Errorf("it is no file of %d bytes: %w", walSize, ErrDamaged)
 	}
-	w.made = true
-	next := stored + 1
-	for w.end+frameHead <= int64(len(b)) && !zero(b[w.end:w.end+frameHead]) {
-		first, list, size, err := readFrame(b[w.end:])
+	if w.file, err = os.OpenFile(w.path, os.O_RDWR|writeThrough, 0); err != nil {
+		return nil, err
+	}
+	b := make([]byte, walSize)
+	if _, err := io.ReadFull(w.file, b); err != nil {
+		return nil, err
+	}
+	w.end = walSize
+	body, ok := unseal('n', 0, b[:sumSize+8])
+	switch {
+	case ok && binary.BigEndian.Uint64(body) == w.number:
+		return w.load(b, stored)
+	case ok && binary.BigEndian.Uint64(body)+1 == w.number:
+		return nil, w.begin(w.number)
+	}
+	return nil, fmt.Errorf("it is from another time than the database, and the records from %d on are missing: %w", stored+1, ErrDamaged)
+}
+
+// load reads all frames and clears what an interrupted write left behind them.
+func (w *wal) load(b []byte, stored uint64) (tail [][]byte, err error) {
+	next, end := stored+1, sector
+	for end+frameHead <= len(b) && !zero(b[end:end+frameHead]) {
+		first, list, size, err := readFrame(b[end:])
 		if err != nil {
-			return nil, fmt.Errorf("batch at byte %d: %w", w.end, err)
+			return nil, fmt.Errorf("batch at byte %d: %w", end, err)
 		}
-		if list == nil {
-			break // torn
-		}
-		if w.end == 0 && first <= stored {
-			next = first // the database has it, and the process died before it emptied the file
+		if list == nil || first < next {
+			break // torn, or left by an interrupted begin
 		}
 		if first != next {
 			return nil, fmt.Errorf("record %d: missing: %w", next, ErrDamaged)
 		}
-		for i, r := range list {
-			if first+uint64(i) > stored {
-				tail = append(tail, r)
-			}
-		}
-		next, w.end = first+uint64(len(list)), w.end+size
+		tail = append(tail, list...)
+		next, end = first+uint64(len(list)), end+size
 	}
-	if len(tail) == 0 {
-		next, w.end = stored+1, 0 // whatever else is in the file, the database has
+	w.end = int64(end)
+	if zero(b[end:]) {
+		return tail, nil
 	}
-	return tail, w.endAt(b, next)
-}
-
-// endAt verifies that the file ends where the last good frame does, before record next, and clears what an interrupted
-// write or reset left behind it.
-func (w *wal) endAt(b []byte, next uint64) error {
-	if zero(b[w.end:]) {
-		return nil
-	}
-	for at := int(w.end) + sector; at < len(b); at += sector {
+	for at := end + sector; at < len(b); at += sector {
 		if head, ok := unseal('h', 0, b[at:at+frameHead]); ok && binary.BigEndian.Uint64(head) >= next {
-			return fmt.Errorf("record %d: missing before the batch at byte %d: %w", next, at, ErrDamaged)
+			return nil, fmt.Errorf("record %d: missing before the batch at byte %d: %w", next, at, ErrDamaged)
 		}
 	}
-	return w.clear(w.end, walSize)
+	return tail, w.write(zeros[end:], w.end)
 }
 
 // readFrame returns the records of the frame at the start of b and the bytes it takes, no records for a torn one.
-func readFrame(b []byte) (first uint64, list [][]byte, size int64, err error) {
+func readFrame(b []byte) (first uint64, list [][]byte, size int, err error) {
 	head, ok := unseal('h', 0, b[:frameHead])
 	first, length := binary.BigEndian.Uint64(head), int(binary.BigEndian.Uint32(head[8:]))
 	if !ok || length > len(b)-frameHead {
@@ -156,60 +153,67 @@ func frame(first uint64, sealed [][]byte) []byte {
 
 // append makes a frame durable. After an error, such as for lack of room in the file, it is not there.
 func (w *wal) append(frame []byte) error {
-	if w.full || w.end+padded(len(frame)) > walSize {
+	if w.broken || w.end+int64(padded(len(frame))) > walSize {
 		return errFull
 	}
-	if err := w.create(); err != nil {
-		return err
-	}
-	_, err := w.file.WriteAt(frame, w.end)
-	if err == nil {
-		err = flush(w.file)
-	}
+	err := w.write(frame, w.end)
 	if err != nil {
-		w.full = w.clear(w.end, w.end+padded(len(frame))) != nil
+		w.broken = w.write(zeros[:padded(len(frame))], w.end) != nil
 		return err
 	}
-	w.end += padded(len(frame))
+	w.end += int64(padded(len(frame)))
 	return nil
 }
 
-// create makes the file with its full size, before the first frame.
-func (w *wal) create() (err error) {
-	if w.made {
+// create makes the file, empty and with its number. It is in use once the database has the number too.
+func (w *wal) create(number uint64) error {
+	file, err := os.OpenFile(w.path, os.O_RDWR|os.O_CREATE|os.O_TRUNC|writeThrough, 0o644)
+	if err != nil {
+		return err
+	}
+	w.close()
+	w.file, w.end = file, walSize
+	if err := w.empty(number); err != nil {
+		return errors.Join(err, file.Truncate(0)) // a full disk gets its room back
+	}
+	return syncFolder(filepath.Dir(w.path))
+}
+
+// next is the number of the file after a transaction: none when it cannot be used.
+func (w *wal) next() uint64 {
+	if w.number == 0 || w.broken {
+		return 0
+	}
+	return w.number + 1
+}
+
+// begin empties the file, whose records are in the database now, and gives it a number, the database's.
+func (w *wal) begin(number uint64) error {
+	w.number = number
+	if number == 0 {
 		return nil
 	}
-	if w.file == nil {
-		if w.file, err = os.OpenFile(w.path, os.O_RDWR|os.O_CREATE|writeThrough, 0o644); err != nil {
-			return err
-		}
-	}
-	if err = w.clear(0, walSize); err != nil {
-		return errors.Join(err, w.file.Truncate(0))
-	}
-	if err = syncFolder(filepath.Dir(w.path)); err != nil {
-		return err
-	}
-	w.made = true
-	return nil
+	err := w.empty(number)
+	w.broken = err != nil
+	return err
 }
 
-// reset empties the file, whose records are in the database now. Where that fails, it takes no more frames.
-func (w *wal) reset() {
-	if w.end == 0 && !w.full {
-		return
+func (w *wal) empty(number uint64) error {
+	b := make([]byte, w.end)
+	copy(b, sealNumber(number))
+	err := w.write(b, 0)
+	if err == nil {
+		w.end = sector
 	}
-	to := w.end
-	if w.full {
-		to = walSize
-	}
-	if w.full = w.clear(0, to) != nil; !w.full {
-		w.end = 0
-	}
+	return err
 }
 
-func (w *wal) clear(from, to int64) error {
-	if _, err := w.file.WriteAt(zeros[:to-from], from); err != nil {
+func sealNumber(number uint64) []byte {
+	return seal('n', 0, binary.BigEndian.AppendUint64(nil, number))
+}
+
+func (w *wal) write(b []byte, at int64) error {
+	if _, err := w.file.WriteAt(b, at); err != nil {
 		return err
 	}
 	return flush(w.file)
@@ -219,19 +223,21 @@ func (w *wal) close() error {
 	if w.file == nil {
 		return nil
 	}
-	return w.file.Close()
+	file := w.file
+	w.file = nil
+	return file.Close()
 }
 
-// remove closes the file and deletes it, as nothing is in it.
+// remove deletes the file, if there is one: nothing is in it.
 func (w *wal) remove() error {
 	if w.file == nil {
 		return nil
 	}
-	return errors.Join(w.file.Close(), os.Remove(w.path))
+	return errors.Join(w.close(), os.Remove(w.path))
 }
 
 // padded is the room that n bytes take when the next ones start at a sector.
-func padded(n int) int64 { return int64(n+sector-1) / sector * sector }
+func padded(n int) int { return (n + sector - 1) / sector * sector }
 
 // zeros is what the file consists of behind its last frame.
 var zeros [walSize]byte

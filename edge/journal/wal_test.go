@@ -49,7 +49,7 @@ func reread(t *testing.T, path string, b []byte) (uint64, error) {
 
 func TestFlippedBitInTheWriteAheadFileIsReported(t *testing.T) {
 	path, good := killed(t, 3)
-	_, _, first, err := readFrame(good) // the bytes of the first batch
+	_, _, first, err := readFrame(good[sector:]) // the bytes of the first batch
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestFlippedBitInTheWriteAheadFileIsReported(t *testing.T) {
 			t.Fatalf("byte %d flipped: %v", at, err)
 		}
 	}
-	for at := 0; at < int(first); at += sector {
+	for at := 0; at <= first; at += sector {
 		bad := append([]byte{}, good...)
 		clear(bad[at : at+sector])
 		if _, err := reread(t, path, bad); err == nil {
@@ -81,15 +81,14 @@ func TestFlippedBitInTheWriteAheadFileIsReported(t *testing.T) {
 // A power cut may leave any of the last batch's sectors unwritten; the batch was not acknowledged then.
 func TestTornBatchIsDroppedAsAWhole(t *testing.T) {
 	path, good := killed(t, 3)
-	_, _, first, err := readFrame(good)
-	if err != nil {
-		t.Fatal(err)
+	start := sector
+	for range 2 {
+		_, _, size, err := readFrame(good[start:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		start += size
 	}
-	_, _, second, err := readFrame(good[first:])
-	if err != nil {
-		t.Fatal(err)
-	}
-	start := int(first + second)
 	for missing := start; missing < len(good); missing += sector {
 		bad := append([]byte{}, good...)
 		clear(bad[missing : missing+sector])
@@ -109,39 +108,91 @@ func TestTornBatchIsDroppedAsAWhole(t *testing.T) {
 	}
 }
 
+// A process may die after a transaction took the batches along, and more, and before or while it empties the file.
 func TestBatchesLeftBehindByATransactionCountOnce(t *testing.T) {
-	path, good := killed(t, 3)
+	for name, damage := range map[string]func([]byte){
+		"whole":            func([]byte) {},
+		"partly cleared":   func(b []byte) { clear(b[len(b)/2/sector*sector:][:sector]) },
+		"cleared in front": func(b []byte) { clear(b[sector : 2*sector]) },
+	} {
+		path, old := killed(t, 3)
+		f := mustOpen(t, path)
+		if err := f.Append([]Record{{Seq: 61, Event: make([]byte, walSize)}}); err != nil { // a transaction
+			t.Fatal(err)
+		}
+		die(f)
+		damage(old)
+		for _, left := range [][]byte{old, append(sealNumber(f.wal.number), old[sumSize+8:]...)} { // or its number was written
+			f = opened(t, path, left)
+			if n := f.LastSeq(); n != 61 {
+				t.Fatalf("%s: %d records", name, n)
+			}
+			die(f)
+		}
+		f = mustOpen(t, path)
+		if err := f.Append([]Record{{Seq: 62}}); err != nil {
+			t.Fatal(err)
+		}
+		die(f)
+		f = mustOpen(t, path)
+		if n := f.LastSeq(); n != 62 {
+			t.Fatalf("%s: %d records", name, n)
+		}
+		die(f)
+	}
+}
+
+// opened opens a journal whose write-ahead file is b and zero behind it.
+func opened(t *testing.T, path string, b []byte) *File {
+	t.Helper()
+	file := make([]byte, walSize)
+	copy(file, b)
+	if err := os.WriteFile(path+".wal", file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return mustOpen(t, path)
+}
+
+func TestWriteAheadFileOfAnotherTimeIsReported(t *testing.T) {
+	path, older := killed(t, 3)
 	f := mustOpen(t, path)
-	if err := f.WriteSnapshot(Snapshot{Seq: 50}); err != nil {
-		t.Fatal(err)
+	for range 2 {
+		if err := f.WriteSnapshot(Snapshot{Seq: f.LastSeq()}); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Append(records(f.last+1, f.last+1)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	die(f)
-	if n, err := reread(t, path, good); n != 60 || err != nil { // the process died before it emptied the file
-		t.Fatalf("%d records: %v", n, err)
+	newest, err := os.ReadFile(path + ".wal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(b []byte) func() error { return func() error { return os.WriteFile(path+".wal", b, 0o644) } }
+	for name, change := range map[string]func() error{
+		"older": put(append(older, zeros[len(older):]...)), "zeros": put(zeros[:]), "empty": put(nil), "short": put(newest[:len(newest)-1]),
+		"long": put(append(newest[:len(newest):len(newest)], 0)), "missing": func() error { return os.Remove(path + ".wal") },
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(path); !errors.Is(err, ErrDamaged) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := put(newest)(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	f = mustOpen(t, path)
-	defer f.Close()
-	if err := f.Append(records(61, 65)); err != nil {
-		t.Fatal(err)
-	}
-	die(f)
-	f = mustOpen(t, path)
-	if n, err := readAll(f, 1); n != 65 || err != nil {
+	if n, err := readAll(f, 1); n != 62 || err != nil {
 		t.Fatalf("%d records: %v", n, err)
 	}
-	if err := f.WriteSnapshot(Snapshot{Seq: 65}); err != nil {
-		t.Fatal(err)
+	f.Close()
+	if _, err := os.Stat(path + ".wal"); !os.IsNotExist(err) {
+		t.Errorf("a clean end leaves it: %v", err)
 	}
-	if err := f.Append(records(66, 66)); err != nil {
-		t.Fatal(err)
-	}
-	die(f)
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open(path); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "record 1") {
-		t.Fatalf("without the database: %v", err)
-	}
+	mustOpen(t, path).Close()
 }
 
 func TestLargeBatchesPassTheWriteAheadFileBy(t *testing.T) {
@@ -158,38 +209,5 @@ func TestLargeBatchesPassTheWriteAheadFileBy(t *testing.T) {
 	n := 0
 	if err := f.Read(1, func(Record) error { n++; return nil }); err != nil || n != 5 {
 		t.Fatalf("%d records: %v", n, err)
-	}
-}
-
-// A process may die after a transaction took the batches along, and more, and before or while it empties the file.
-func TestStaleBatchesNeverStandInTheWay(t *testing.T) {
-	path, good := killed(t, 3)
-	f := mustOpen(t, path)
-	f.wal.full = true // the next batch is a transaction
-	if err := f.Append(records(61, 70)); err != nil {
-		t.Fatal(err)
-	}
-	die(f)
-	torn := append([]byte{}, good...)
-	clear(torn[len(torn)/2/sector*sector:][:sector])
-	last := uint64(70)
-	for what, left := range map[string][]byte{"whole": good, "partly cleared": torn, "cleared in front": append(make([]byte, sector), good[sector:]...)} {
-		if n, err := reread(t, path, left); n != last || err != nil {
-			t.Fatalf("%s: %d records: %v", what, n, err)
-		}
-		f := mustOpen(t, path)
-		if err := f.Append(records(last+1, last+1)); err != nil {
-			t.Fatal(err)
-		}
-		last++
-		die(f)
-		f = mustOpen(t, path)
-		if n, err := readAll(f, 1); n != last || err != nil {
-			t.Fatalf("%s: %d records of %d: %v", what, n, last, err)
-		}
-		if err := f.WriteSnapshot(Snapshot{Seq: last}); err != nil {
-			t.Fatal(err)
-		}
-		die(f)
 	}
 }
