@@ -42,14 +42,14 @@ func upCommand() *cobra.Command {
 	f.IntVar(&o.miners, "miners", 0, "miners (default: two per stage)")
 	f.IntVar(&o.validators, "validators", 0, "validators; none are built yet")
 	f.Uint32Var(&o.epochs, "epochs", 0, "end after so many epochs")
-	f.DurationVar(&o.length, "for", 0, "end after so much time, as in 60s")
+	f.DurationVar(&o.length, "for", 0, "end after the epoch in which so much time has passed, as in 60s")
 	f.StringArrayVar(&o.data, "data", nil, "text file or folder to train on; repeatable (default: the text that is built in)")
 	f.Uint64Var(&o.seed, "seed", 0, "derives the data seed, the keys and the secret (default: random)")
 	f.StringVar(&o.boundary, "boundary", "", "none, bottleneck or ssn (default: the preset's)")
 	f.IntVar(&o.width, "width", 0, "channels that cross a boundary (default: the preset's)")
 	f.StringVar(&o.wire, "wire", "", "number format of the boundaries: f32, bf16 or int8 (default: the preset's)")
 	f.StringVar(&o.share, "share", "f32", "number format of the merges: f32, bf16 or int8")
-	f.StringVar(&o.aggregate, "aggregate", "mean", "how shares are merged")
+	f.StringVar(&o.aggregate, "aggregate", "mean", "how shares are merged: only mean is built yet")
 	f.StringVar(&o.dir, "dir", "", "keep the run in this folder, and resume it from there (default: in memory)")
 	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "address of the read-only status page, or off")
 	f.StringVar(&o.link, "link", "", "RATE,DELAY of every miner's link, as in 80mbit,50ms (default: unlimited)")
@@ -176,7 +176,7 @@ func (o *options) prepareFolder(n *network, f *folder, begin func() error) error
 // train runs the network beside its display, and reports.
 func (o *options) train(ctx context.Context, n *network, screen *screen) error {
 	if v := n.hub.View(); v.Finished && complete(n.manifest.GetRules(), v) {
-		screen.line("This run is finished already. Train on in another --dir.")
+		screen.line("This run is finished already: start a new one in another --dir.")
 		return o.finish(n, screen)
 	}
 	watching, stop := context.WithCancel(context.Background())

@@ -140,8 +140,11 @@ func precheck(path string) error {
 	if !info.Mode().IsRegular() {
 		return ErrForeign
 	}
-	if held(f) {
-		return ErrInUse
+	for patience := time.Second; held(f); patience -= 20 * time.Millisecond {
+		if patience <= 0 {
+			return ErrInUse
+		}
+		time.Sleep(20 * time.Millisecond) // a process that was killed lets go of it in a moment
 	}
 	return checkPages(f, info.Size())
 }

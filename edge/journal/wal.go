@@ -167,7 +167,7 @@ func (w *wal) append(frame []byte) error {
 
 // create makes the file, empty and with its number. It is in use once the database has the number too.
 func (w *wal) create(number uint64) error {
-	file, err := os.OpenFile(w.path, os.O_RDWR|os.O_CREATE|os.O_TRUNC|writeThrough, 0o644)
+	file, err := os.OpenFile(w.path, os.O_RDWR|os.O_CREATE|os.O_TRUNC|writeThrough, 0o600)
 	if err != nil {
 		return err
 	}

@@ -92,7 +92,7 @@ func (d *Dataset) Check(batch, seqLen int) error {
 	}
 	if rows := max(batch, 2); seqLen >= d.Tokens() || d.Tokens()/(seqLen+1) < rows {
 		return fmt.Errorf("the text has %d tokens, one micro-batch of %d x %d needs %d rows of %d: "+
-			"give more text, or lower the batch or the sequence length", d.Tokens(), batch, seqLen, rows, seqLen+1)
+			"give more text", d.Tokens(), batch, seqLen, rows, seqLen+1)
 	}
 	return nil
 }
