@@ -44,7 +44,7 @@ func Model(c model.Config) *message.Model {
 // DefaultRules are the rules of a run on a local network. Durations and sizes suit the presets nano to small.
 func DefaultRules() *message.Rules {
 	return &message.Rules{
-		InnerSteps: 14, MicroBatchesPerStep: 1, Quorum: 1, CommitEvery: 16, Share: string(tensor.F32), Aggregate: "mean",
+		InnerSteps: 12, MicroBatchesPerStep: 1, Quorum: 1, CommitEvery: 16, Share: string(tensor.F32), Aggregate: "mean",
 		LearningRate: 3e-3, WarmupTokens: 60_000, OuterRate: 0.6, OuterMomentum: 0.5, Clip: 1, WeightDecay: 0.1,
 		MaxSlots: 3, HeldOut: 64, HeldOutPerEpoch: 1, KeepEpochs: 2, MaxMiners: 1024,
 		Lease: int64(20 * time.Second), EpochDeadline: int64(5 * time.Minute), DrainDeadline: int64(30 * time.Second),
