@@ -140,7 +140,7 @@ func (m *Machine) dial(pause time.Duration) {
 	c := &conn{machine: m, open: true}
 	m.conn, m.queues = c, [message.Urgencies][]*job{}
 	m.tell(c, &message.Envelope{Kind: &message.Envelope_Register{Register: &message.Register{
-		Session: m.session, Numerics: kernel.NumericsID, Holding: m.holding, AcksSeen: m.worker.AcksSeen(),
+		Session: m.session, Numerics: string(kernel.F32), Holding: m.holding, AcksSeen: m.worker.AcksSeen(),
 	}}})
 }
 

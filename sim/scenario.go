@@ -158,7 +158,7 @@ func (c *Scenario) network(a *arguments) error {
 	}
 	m := &message.Manifest{
 		Run: "sim", Preset: a.text("preset", "nano"), Model: manifest.Model(shape), Rules: scenarioRules(a),
-		Numerics: kernel.NumericsID, Data: &message.Data{Seed: seed},
+		Numerics: string(kernel.F32), Data: &message.Data{Seed: seed},
 	}
 	if a.flag("real") {
 		if config.Text, err = sampleText(); err != nil {

@@ -142,7 +142,7 @@ func (p *pipelineBench) compare(ctx context.Context, runs []pipelineRun) *benchR
 		"preset": "tiny", "boundary": p.shape.Boundary, "wire": p.shape.Wire, "stages": 3, "miners": 6, "micro_batch": fmt.Sprintf("%d x %d", p.shape.Batch, p.shape.SeqLen),
 		"epochs": p.epochs, "inner_steps": rules.GetInnerSteps(), "micro_batches_per_step": perStep, "outer_rate": rules.GetOuterRate(),
 		"outer_momentum": rules.GetOuterMomentum(), "slots": rules.GetMaxSlots(), "peak_lr": runs[0].lr, "journal": "disk", "runs": len(runs),
-		"cpus": cores, "kernel": kernel.Variant(), "numerics": kernel.NumericsID,
+		"cpus": cores, "kernel": kernel.Variant(), "numerics": string(kernel.F32),
 	}}
 	pick := func(f func(pipelineRun) float64) float64 {
 		var values []float64

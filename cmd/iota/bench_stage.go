@@ -53,7 +53,7 @@ func benchStageCommand() *cobra.Command {
 				return usagef("--threads %d: use at least 1", threads)
 			}
 			b := &benchReport{Name: "stage", Config: map[string]any{
-				"kernel": kernel.Variant(), "numerics": kernel.NumericsID, "threads": threads, "cpus": runtime.NumCPU(),
+				"kernel": kernel.Variant(), "numerics": string(kernel.F32), "threads": threads, "cpus": runtime.NumCPU(),
 			}}
 			for _, s := range cases {
 				if err := s.measure(b, threads); err != nil {

@@ -110,7 +110,7 @@ func versionCommand() *cobra.Command {
 		Use: "version", Short: "Print the version and the numerics that it computes", Args: noArgs,
 		Example: "  iota version",
 		Run: func(c *cobra.Command, _ []string) {
-			fmt.Fprintf(c.OutOrStdout(), "iota %s, numerics %s (%s)\n", version(), kernel.NumericsID, kernel.Variant())
+			fmt.Fprintf(c.OutOrStdout(), "iota %s, numerics %s (%s)\n", version(), string(kernel.F32), kernel.Variant())
 		},
 	}
 }

@@ -122,7 +122,7 @@ func (n *network) miner(i int, key ed25519.PrivateKey, threads int, gate node.Ga
 	engine := kernel.New(threads)
 	c := node.MinerConfig{
 		Dial:  func(ctx context.Context) (*transport.Conn, error) { return links.Dial(ctx, name) },
-		Blobs: n.blobs, Gate: gate, Numerics: kernel.NumericsID, Log: n.log.With("miner", i+1),
+		Blobs: n.blobs, Gate: gate, Numerics: string(kernel.F32), Log: n.log.With("miner", i+1),
 	}
 	if slices.ContainsFunc(n.liars, func(l misbehaviour) bool { return l.miner == i && l.kind == slow }) {
 		c.Gate = node.NewGate(1)

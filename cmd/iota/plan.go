@@ -126,7 +126,7 @@ func (o *options) manifest(c model.Config, text *data.Dataset) (*message.Manifes
 	m := &message.Manifest{
 		Run: hex.EncodeToString(name[:4]), Model: manifest.Model(c), Rules: o.rules(c.Stages()),
 		Data:     &message.Data{Tokenizer: text.Tokenizer().Name(), Hash: hash[:], Seed: binary.LittleEndian.Uint64(seed[:]) >> 11},
-		Numerics: kernel.NumericsID, Preset: o.preset,
+		Numerics: string(kernel.F32), Preset: o.preset,
 	}
 	if err := manifest.Check(m); err != nil {
 		return nil, secret, usageError{err}

@@ -75,7 +75,7 @@ func (o *options) up(ctx context.Context, stdout, stderr io.Writer) error {
 		return err
 	}
 	if err := kernel.Check(); err != nil {
-		return fmt.Errorf("this machine does not compute %s: %w", kernel.NumericsID, err)
+		return fmt.Errorf("this machine does not compute %s: %w", string(kernel.F32), err)
 	}
 	text, err := o.text(c, tokenizer)
 	if err != nil {

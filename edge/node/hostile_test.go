@@ -42,8 +42,8 @@ func TestStrangersNeitherStopARunNorFillItsJournal(t *testing.T) {
 		}
 		say(10, register("another", 1), large, large)
 		say(11, register(strings.Repeat("x", 1<<16), 1))
-		say(12, register(kernel.NumericsID, 5e-324))
-		say(13, register(kernel.NumericsID, math.NaN()))
+		say(12, register(string(kernel.F32), 5e-324))
+		say(13, register(string(kernel.F32), math.NaN()))
 		say(14, []byte("garbage"))
 		say(15, nil)
 	}

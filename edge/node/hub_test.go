@@ -41,7 +41,7 @@ func (c *client) send(e *message.Envelope) {
 func (c *client) register(session byte) {
 	c.t.Helper()
 	c.send(&message.Envelope{Kind: &message.Envelope_Register{Register: &message.Register{
-		Session: bytes.Repeat([]byte{session}, 16), Numerics: kernel.NumericsID}}})
+		Session: bytes.Repeat([]byte{session}, 16), Numerics: string(kernel.F32)}}})
 }
 
 // next returns the next order but cancellations.
@@ -136,7 +136,7 @@ func TestHubDisconnectsWhoBreaksTheProtocol(t *testing.T) {
 			&message.Receipt{Task: &message.TaskID{}})}},
 		"a message of no kind": {},
 		"a second registration": {Kind: &message.Envelope_Register{Register: &message.Register{
-			Session: bytes.Repeat([]byte{2}, 16), Numerics: kernel.NumericsID}}},
+			Session: bytes.Repeat([]byte{2}, 16), Numerics: string(kernel.F32)}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := hubServing(t)

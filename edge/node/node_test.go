@@ -61,7 +61,7 @@ func newSite(t *testing.T, epochs uint32) *site {
 	}
 	hash := text().Hash()
 	m := &message.Manifest{
-		Run: "test", Preset: "nano", Numerics: kernel.NumericsID, Model: manifest.Model(shape), Rules: manifest.DefaultRules(),
+		Run: "test", Preset: "nano", Numerics: string(kernel.F32), Model: manifest.Model(shape), Rules: manifest.DefaultRules(),
 		Data: &message.Data{Tokenizer: data.Bytes, Hash: hash[:], Seed: 7},
 	}
 	m.Rules.Epochs, m.Rules.InnerSteps, m.Rules.HeldOut = epochs, 3, 4
@@ -112,7 +112,7 @@ func (s *site) start(n int) {
 		engine := kernel.New(1)
 		m := node.NewMiner(node.MinerConfig{
 			Dial:  func(ctx context.Context) (*transport.Conn, error) { return s.links.Dial(ctx, public(i)) },
-			Blobs: s.blobs, Gate: s.gate, Numerics: kernel.NumericsID, Log: quiet,
+			Blobs: s.blobs, Gate: s.gate, Numerics: string(kernel.F32), Log: quiet,
 			Start: func(session []byte) (node.Worker, error) {
 				m, err := miner.New(s.manifest, key(i), session, text(), engine)
 				if err != nil {

@@ -1,12 +1,12 @@
 package kernel
 
 // answers covers every kernel; the hashes are those of the portable variant, and
-// part of what NumericsID means. A changed hash is a new numerics ID.
+// part of what Numerics means. A changed hash is a new name.
 var answers = []answer{
-	{"a b", 0xefc8f58604e021e6, func(e *Engine, in [5][]float32) [][]float32 { return checkProduct(e, false, false) }},
-	{"a b^T", 0x8f8b7187bd47647b, func(e *Engine, in [5][]float32) [][]float32 { return checkProduct(e, false, true) }},
-	{"a^T b", 0x38013f21bf655c3b, func(e *Engine, in [5][]float32) [][]float32 { return checkProduct(e, true, false) }},
-	{"a^T b^T", 0x2a68fd2d8e7ae2d0, func(e *Engine, in [5][]float32) [][]float32 { return checkProduct(e, true, true) }},
+	{"a b", 0xf83ebf1c785c7f88, func(e *Engine, in [5][]float32) [][]float32 { return checkProduct(e, false, false) }},
+	{"a b^T", 0x2eb0b76239bf7375, func(e *Engine, in [5][]float32) [][]float32 { return checkProduct(e, false, true) }},
+	{"a^T b", 0xb71b0438e00b7a4d, func(e *Engine, in [5][]float32) [][]float32 { return checkProduct(e, true, false) }},
+	{"a^T b^T", 0x7a34215cc0b7b168, func(e *Engine, in [5][]float32) [][]float32 { return checkProduct(e, true, true) }},
 	{"vector", 0x942b089417a238b4, func(e *Engine, in [5][]float32) [][]float32 {
 		Add(in[0], in[1])
 		Mul(in[0], in[2])
@@ -75,9 +75,10 @@ var answers = []answer{
 		}
 		return [][]float32{l.Max, l.Sum, l.Target, {float32(l.Loss(checkRows))}, in[0]}
 	}},
+	{"bf16 a b", 0x4e248737f65063e4, func(_ *Engine, in [5][]float32) [][]float32 { return checkProduct(NewFor(BF16, 1), false, false) }},
 }
 
-// checkProduct multiplies matrices of awkward sizes over two k-blocks.
+// checkProduct multiplies matrices of awkward sizes.
 func checkProduct(e *Engine, transA, transB bool) [][]float32 {
 	const m, n, k = 27, 53, 530
 	a, b, c := M(noise(m*k, 1), m, k), M(noise(k*n, 2), k, n), make([]float32, m*n)

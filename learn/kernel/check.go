@@ -11,7 +11,7 @@ import (
 
 // Check computes known answers of every kernel with the running variant and
 // returns an error if one differs, or if the processor does not round to nearest
-// or drops subnormal numbers: then this machine may not claim NumericsID. It also
+// or drops subnormal numbers: then this machine may not claim any Numerics. It also
 // refuses an IOTA_KERNEL that this CPU does not have.
 func Check() error {
 	if name := os.Getenv("IOTA_KERNEL"); name != "" && !slices.Contains(Variants(), name) {

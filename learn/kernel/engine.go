@@ -10,12 +10,13 @@ import (
 // at a time may use it. Threads split outputs, never a sum, so their number
 // changes no result. An engine of one thread runs on its caller's goroutine.
 type Engine struct {
-	threads int
-	args    rowArgs   // arguments of the running element-wise call
-	mul     product   // arguments of the running MatMul
-	items   items     // arguments of the running For
-	pack    scratch   // packed operands
-	subs    []*Engine // one-thread engines, one per thread, for For
+	threads  int
+	numerics Numerics
+	args     rowArgs   // arguments of the running element-wise call
+	mul      product   // arguments of the running MatMul
+	items    items     // arguments of the running For
+	pack     scratch   // packed operands
+	subs     []*Engine // one-thread engines, one per thread, for For
 
 	wake []chan part
 	done sync.WaitGroup
@@ -27,14 +28,20 @@ type part struct {
 	index, count int
 }
 
-// New returns an engine with the given number of threads; 0 or less means one
-// per processor that Go may use. Close it when threads is not 1.
-func New(threads int) *Engine {
+// New returns an engine of F32 with the given number of threads; 0 or less means
+// one per processor that Go may use. Close it when threads is not 1.
+func New(threads int) *Engine { return NewFor(F32, threads) }
+
+// NewFor is New for the given numerics.
+func NewFor(numerics Numerics, threads int) *Engine {
 	if threads <= 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	return &Engine{threads: threads}
+	return &Engine{threads: threads, numerics: numerics}
 }
+
+// Numerics returns the definition that the engine computes.
+func (e *Engine) Numerics() Numerics { return e.numerics }
 
 // Threads returns the number of threads.
 func (e *Engine) Threads() int { return e.threads }
@@ -109,7 +116,7 @@ func (e *Engine) For(n int, f func(sub *Engine, i int)) {
 // addSubs makes the one-thread engines.
 func (e *Engine) addSubs() {
 	for len(e.subs) < e.threads {
-		e.subs = append(e.subs, New(1))
+		e.subs = append(e.subs, NewFor(e.numerics, 1))
 	}
 }
 

@@ -2,17 +2,24 @@ package kernel
 
 import "fmt"
 
-// blockK is the length of a k-block: part of the numerics, not a tuning knob.
-const blockK = 512
-
-// product is a matrix product c = a·b.
-type product struct{ c, a, b Mat }
+// product is a matrix product c = a·b, or c = c + a·b.
+type product struct {
+	c, a, b Mat
+	add     bool
+	bf16    bool
+}
 
 // MatMul sets c = a·b. The operands may be transposed and strided views; c must
-// not be transposed and must not overlap them. Each element of c is one chain
-// of float32 fused multiply-adds in increasing k, from +0, per block of 512;
-// block results are added in order.
-func (e *Engine) MatMul(c, a, b Mat) {
+// not be transposed and must not overlap them. Each element of c is one chain of
+// float32 fused multiply-adds in increasing k, from +0. BF16 takes pairs along k
+// instead, the odd element first; docs/numerics.md says how it rounds.
+func (e *Engine) MatMul(c, a, b Mat) { e.multiply(product{c, a, b, false, e.numerics == BF16}) }
+
+// MatMulAdd sets c = c + a·b: each element's chain starts from the element of c.
+func (e *Engine) MatMulAdd(c, a, b Mat) { e.multiply(product{c, a, b, true, e.numerics == BF16}) }
+
+func (e *Engine) multiply(p product) {
+	c, a, b := p.c, p.a, p.b
 	if a.Rows != c.Rows || b.Cols != c.Cols || a.Cols != b.Rows || c.Trans {
 		panic(fmt.Sprintf("kernel: product of %d x %d and %d x %d into %d x %d (transposed: %v)",
 			a.Rows, a.Cols, b.Rows, b.Cols, c.Rows, c.Cols, c.Trans))
@@ -20,7 +27,6 @@ func (e *Engine) MatMul(c, a, b Mat) {
 	c.check("c")
 	a.check("a")
 	b.check("b")
-	p := product{c, a, b}
 	threads := min(e.threads, c.Rows*c.Cols*a.Cols/minProduct)
 	if threads <= 1 {
 		p.compute(&e.pack)
@@ -55,31 +61,28 @@ func (p product) share(index, count int) product {
 
 // portable computes the product in plain Go: the definition.
 func (p product) portable() {
+	if p.c.Cols == 0 {
+		return
+	}
 	aRow, aCol := p.a.steps()
 	bRow, bCol := p.b.steps()
-	var sum [64]float32
 	for i := range p.c.Rows {
-		for j0 := 0; j0 < p.c.Cols; j0 += len(sum) {
-			n := min(len(sum), p.c.Cols-j0)
-			out := p.c.Data[i*p.c.Stride+j0:][:n]
-			clear(out)
-			for k0 := 0; k0 < p.a.Cols; k0 += blockK {
-				clear(sum[:])
-				for k := k0; k < min(k0+blockK, p.a.Cols); k++ {
-					x, b := p.a.Data[i*aRow+k*aCol], p.b.Data[k*bRow+j0*bCol:]
-					if fuses {
-						fmaRowFused(sum[:n], x, b, bCol)
-					} else {
-						fmaRow(sum[:n], x, b, bCol)
-					}
-				}
-				if k0 == 0 {
-					copy(out, sum[:n])
-					continue
-				}
-				for j := range out {
-					out[j] += sum[j]
-				}
+		sum := p.c.Data[i*p.c.Stride:][:p.c.Cols]
+		if !p.add {
+			clear(sum)
+		}
+		for k := 0; k < p.a.Cols; k++ {
+			x, b := p.a.Data[i*aRow+k*aCol], p.b.Data[k*bRow:]
+			switch {
+			case p.bf16 && k+1 < p.a.Cols:
+				dotRowBF16(sum, [2]float32{x, p.a.Data[i*aRow+(k+1)*aCol]}, b, b[bRow:], bCol)
+				k++
+			case p.bf16:
+				dotRowBF16(sum, [2]float32{x, 0}, b, nil, bCol)
+			case fuses:
+				fmaRowFused(sum, x, b, bCol)
+			default:
+				fmaRow(sum, x, b, bCol)
 			}
 		}
 	}

@@ -13,6 +13,7 @@ type scratch struct {
 }
 
 const (
+	blockK = 512 // terms that a tile adds before it moves on
 	blockN = 512 // columns of B packed at once: a megabyte, about the L2 cache
 	// directRows is the number of rows of A below which packing B does not pay.
 	directRows = 48
@@ -41,8 +42,9 @@ func (o operand) skip(i, j int) operand {
 // compute runs the product with the active variant on this goroutine.
 func (p product) compute(s *scratch) {
 	switch {
-	case active == portable:
+	case active == portable || p.bf16:
 		p.portable()
+	case p.a.Cols == 0 && p.add:
 	case p.a.Cols == 0:
 		for i := range p.c.Rows {
 			clear(p.c.Data[i*p.c.Stride:][:p.c.Cols])
@@ -65,7 +67,7 @@ func (p product) blocked(s *scratch, rows, cols int) {
 				a: p.a.part(0, k, p.a.Rows, depth),
 				b: p.b.part(k, j, depth, width),
 			}
-			block.strips(s, rows, cols, k > 0)
+			block.strips(s, rows, cols, p.add || k > 0)
 		}
 	}
 }

@@ -97,7 +97,7 @@ func TestMatMulHasTheSameBitsInEveryVariantAndThreadCount(t *testing.T) {
 			return View(data, m, n, n+gap)
 		}
 		want := fresh()
-		product{want, a, b}.portable()
+		product{want, a, b, false, false}.portable()
 		eachVariant(t, func(name string) {
 			if name == "portable" {
 				return

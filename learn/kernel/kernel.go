@@ -2,7 +2,7 @@
 // element-wise work of a transformer, on float32 slices.
 //
 // Every function has one defined result, down to the last bit, for every input
-// that is not NaN: docs/numerics.md is the definition and NumericsID its name.
+// that is not NaN: docs/numerics.md is the definition and Numerics its name.
 // AVX-512, AVX2 and portable code, with one thread or many, give that result;
 // Check proves it for the running machine. Matrix products use fused
 // multiply-adds, element-wise code uses none.
@@ -18,9 +18,6 @@ import (
 )
 
 //go:generate go -C ../../tools run ./kernelgen
-
-// NumericsID names the definition in docs/numerics.md that this package computes.
-const NumericsID = "go-f32-1"
 
 // variant is a family of implementations with equal results.
 type variant uint8

@@ -5,47 +5,90 @@
 // func tile12AVX512(c *float32, cRow uintptr, a *float32, aRow uintptr, aCol uintptr, b *float32, bRow uintptr, k int, add bool, mask uint32)
 // Requires: AVX, AVX512F
 TEXT ·tile12AVX512(SB), NOSPLIT, $0-72
-	MOVL   mask+68(FP), AX
-	KMOVW  AX, K1
-	SHRL   $0x10, AX
-	KMOVW  AX, K2
-	SHRL   $0x10, AX
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
-	VXORPS Y12, Y12, Y12
-	VXORPS Y13, Y13, Y13
-	VXORPS Y14, Y14, Y14
-	VXORPS Y15, Y15, Y15
-	VXORPS Y16, Y16, Y16
-	VXORPS Y17, Y17, Y17
-	VXORPS Y18, Y18, Y18
-	VXORPS Y19, Y19, Y19
-	VXORPS Y20, Y20, Y20
-	VXORPS Y21, Y21, Y21
-	VXORPS Y22, Y22, Y22
-	VXORPS Y23, Y23, Y23
-	MOVQ   aRow+24(FP), AX
-	MOVQ   aCol+32(FP), CX
-	MOVQ   b+40(FP), DX
-	MOVQ   bRow+48(FP), BX
-	MOVQ   k+56(FP), SI
-	MOVQ   a+16(FP), DI
-	LEAQ   (DI)(AX*2), R8
-	ADDQ   AX, R8
-	LEAQ   (R8)(AX*2), R9
-	ADDQ   AX, R9
-	LEAQ   (R9)(AX*2), R10
-	ADDQ   AX, R10
+	MOVL      mask+68(FP), AX
+	KMOVW     AX, K1
+	SHRL      $0x10, AX
+	KMOVW     AX, K2
+	SHRL      $0x10, AX
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
+	VXORPS    Y4, Y4, Y4
+	VXORPS    Y5, Y5, Y5
+	VXORPS    Y6, Y6, Y6
+	VXORPS    Y7, Y7, Y7
+	VXORPS    Y8, Y8, Y8
+	VXORPS    Y9, Y9, Y9
+	VXORPS    Y10, Y10, Y10
+	VXORPS    Y11, Y11, Y11
+	VXORPS    Y12, Y12, Y12
+	VXORPS    Y13, Y13, Y13
+	VXORPS    Y14, Y14, Y14
+	VXORPS    Y15, Y15, Y15
+	VXORPS    Y16, Y16, Y16
+	VXORPS    Y17, Y17, Y17
+	VXORPS    Y18, Y18, Y18
+	VXORPS    Y19, Y19, Y19
+	VXORPS    Y20, Y20, Y20
+	VXORPS    Y21, Y21, Y21
+	VXORPS    Y22, Y22, Y22
+	VXORPS    Y23, Y23, Y23
+	MOVQ      c+0(FP), AX
+	MOVQ      cRow+8(FP), CX
+	MOVB      add+64(FP), DL
+	TESTB     DL, DL
+	JZ        begin
+	VMOVUPS.Z (AX), K1, Z0
+	VMOVUPS.Z 64(AX), K2, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	VMOVUPS.Z 64(AX), K2, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	VMOVUPS.Z 64(AX), K2, Z5
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z6
+	VMOVUPS.Z 64(AX), K2, Z7
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z8
+	VMOVUPS.Z 64(AX), K2, Z9
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z10
+	VMOVUPS.Z 64(AX), K2, Z11
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z12
+	VMOVUPS.Z 64(AX), K2, Z13
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z14
+	VMOVUPS.Z 64(AX), K2, Z15
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z16
+	VMOVUPS.Z 64(AX), K2, Z17
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z18
+	VMOVUPS.Z 64(AX), K2, Z19
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z20
+	VMOVUPS.Z 64(AX), K2, Z21
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z22
+	VMOVUPS.Z 64(AX), K2, Z23
+	ADDQ      CX, AX
+
+begin:
+	MOVQ aRow+24(FP), AX
+	MOVQ aCol+32(FP), CX
+	MOVQ b+40(FP), DX
+	MOVQ bRow+48(FP), BX
+	MOVQ k+56(FP), SI
+	MOVQ a+16(FP), DI
+	LEAQ (DI)(AX*2), R8
+	ADDQ AX, R8
+	LEAQ (R8)(AX*2), R9
+	ADDQ AX, R9
+	LEAQ (R9)(AX*2), R10
+	ADDQ AX, R10
 
 terms:
 	VMOVUPS.Z    (DX), K1, Z24
@@ -95,145 +138,110 @@ terms:
 	JNZ          terms
 	MOVQ         c+0(FP), AX
 	MOVQ         cRow+8(FP), CX
-	MOVB         add+64(FP), DL
-	TESTB        DL, DL
-	JZ           store
-	MOVQ         AX, DX
-	VMOVUPS.Z    (DX), K1, Z24
-	VADDPS       Z24, Z0, Z0
-	VMOVUPS.Z    64(DX), K2, Z24
-	VADDPS       Z24, Z1, Z1
-	ADDQ         CX, DX
-	VMOVUPS.Z    (DX), K1, Z24
-	VADDPS       Z24, Z2, Z2
-	VMOVUPS.Z    64(DX), K2, Z24
-	VADDPS       Z24, Z3, Z3
-	ADDQ         CX, DX
-	VMOVUPS.Z    (DX), K1, Z24
-	VADDPS       Z24, Z4, Z4
-	VMOVUPS.Z    64(DX), K2, Z24
-	VADDPS       Z24, Z5, Z5
-	ADDQ         CX, DX
-	VMOVUPS.Z    (DX), K1, Z24
-	VADDPS       Z24, Z6, Z6
-	VMOVUPS.Z    64(DX), K2, Z24
-	VADDPS       Z24, Z7, Z7
-	ADDQ         CX, DX
-	VMOVUPS.Z    (DX), K1, Z24
-	VADDPS       Z24, Z8, Z8
-	VMOVUPS.Z    64(DX), K2, Z24
-	VADDPS       Z24, Z9, Z9
-	ADDQ         CX, DX
-	VMOVUPS.Z    (DX), K1, Z24
-	VADDPS       Z24, Z10, Z10
-	VMOVUPS.Z    64(DX), K2, Z24
-	VADDPS       Z24, Z11, Z11
-	ADDQ         CX, DX
-	VMOVUPS.Z    (DX), K1, Z24
-	VADDPS       Z24, Z12, Z12
-	VMOVUPS.Z    64(DX), K2, Z24
-	VADDPS       Z24, Z13, Z13
-	ADDQ         CX, DX
-	VMOVUPS.Z    (DX), K1, Z24
-	VADDPS       Z24, Z14, Z14
-	VMOVUPS.Z    64(DX), K2, Z24
-	VADDPS       Z24, Z15, Z15
-	ADDQ         CX, DX
-	VMOVUPS.Z    (DX), K1, Z24
-	VADDPS       Z24, Z16, Z16
-	VMOVUPS.Z    64(DX), K2, Z24
-	VADDPS       Z24, Z17, Z17
-	ADDQ         CX, DX
-	VMOVUPS.Z    (DX), K1, Z24
-	VADDPS       Z24, Z18, Z18
-	VMOVUPS.Z    64(DX), K2, Z24
-	VADDPS       Z24, Z19, Z19
-	ADDQ         CX, DX
-	VMOVUPS.Z    (DX), K1, Z24
-	VADDPS       Z24, Z20, Z20
-	VMOVUPS.Z    64(DX), K2, Z24
-	VADDPS       Z24, Z21, Z21
-	ADDQ         CX, DX
-	VMOVUPS.Z    (DX), K1, Z24
-	VADDPS       Z24, Z22, Z22
-	VMOVUPS.Z    64(DX), K2, Z24
-	VADDPS       Z24, Z23, Z23
-	ADDQ         CX, DX
-
-store:
-	VMOVUPS Z0, K1, (AX)
-	VMOVUPS Z1, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, K1, (AX)
-	VMOVUPS Z3, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, K1, (AX)
-	VMOVUPS Z5, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, K1, (AX)
-	VMOVUPS Z7, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, K1, (AX)
-	VMOVUPS Z9, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z10, K1, (AX)
-	VMOVUPS Z11, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z12, K1, (AX)
-	VMOVUPS Z13, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z14, K1, (AX)
-	VMOVUPS Z15, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z16, K1, (AX)
-	VMOVUPS Z17, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z18, K1, (AX)
-	VMOVUPS Z19, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z20, K1, (AX)
-	VMOVUPS Z21, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z22, K1, (AX)
-	VMOVUPS Z23, K2, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS      Z0, K1, (AX)
+	VMOVUPS      Z1, K2, 64(AX)
+	ADDQ         CX, AX
+	VMOVUPS      Z2, K1, (AX)
+	VMOVUPS      Z3, K2, 64(AX)
+	ADDQ         CX, AX
+	VMOVUPS      Z4, K1, (AX)
+	VMOVUPS      Z5, K2, 64(AX)
+	ADDQ         CX, AX
+	VMOVUPS      Z6, K1, (AX)
+	VMOVUPS      Z7, K2, 64(AX)
+	ADDQ         CX, AX
+	VMOVUPS      Z8, K1, (AX)
+	VMOVUPS      Z9, K2, 64(AX)
+	ADDQ         CX, AX
+	VMOVUPS      Z10, K1, (AX)
+	VMOVUPS      Z11, K2, 64(AX)
+	ADDQ         CX, AX
+	VMOVUPS      Z12, K1, (AX)
+	VMOVUPS      Z13, K2, 64(AX)
+	ADDQ         CX, AX
+	VMOVUPS      Z14, K1, (AX)
+	VMOVUPS      Z15, K2, 64(AX)
+	ADDQ         CX, AX
+	VMOVUPS      Z16, K1, (AX)
+	VMOVUPS      Z17, K2, 64(AX)
+	ADDQ         CX, AX
+	VMOVUPS      Z18, K1, (AX)
+	VMOVUPS      Z19, K2, 64(AX)
+	ADDQ         CX, AX
+	VMOVUPS      Z20, K1, (AX)
+	VMOVUPS      Z21, K2, 64(AX)
+	ADDQ         CX, AX
+	VMOVUPS      Z22, K1, (AX)
+	VMOVUPS      Z23, K2, 64(AX)
+	ADDQ         CX, AX
 	VZEROUPPER
 	RET
 
 // func tile8AVX512(c *float32, cRow uintptr, a *float32, aRow uintptr, aCol uintptr, b *float32, bRow uintptr, k int, add bool, mask uint32)
 // Requires: AVX, AVX512F
 TEXT ·tile8AVX512(SB), NOSPLIT, $0-72
-	MOVL   mask+68(FP), AX
-	KMOVW  AX, K1
-	SHRL   $0x10, AX
-	KMOVW  AX, K2
-	SHRL   $0x10, AX
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
-	VXORPS Y12, Y12, Y12
-	VXORPS Y13, Y13, Y13
-	VXORPS Y14, Y14, Y14
-	VXORPS Y15, Y15, Y15
-	MOVQ   aRow+24(FP), AX
-	MOVQ   aCol+32(FP), CX
-	MOVQ   b+40(FP), DX
-	MOVQ   bRow+48(FP), BX
-	MOVQ   k+56(FP), SI
-	MOVQ   a+16(FP), DI
-	LEAQ   (DI)(AX*2), R8
-	ADDQ   AX, R8
-	LEAQ   (R8)(AX*2), R9
-	ADDQ   AX, R9
+	MOVL      mask+68(FP), AX
+	KMOVW     AX, K1
+	SHRL      $0x10, AX
+	KMOVW     AX, K2
+	SHRL      $0x10, AX
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
+	VXORPS    Y4, Y4, Y4
+	VXORPS    Y5, Y5, Y5
+	VXORPS    Y6, Y6, Y6
+	VXORPS    Y7, Y7, Y7
+	VXORPS    Y8, Y8, Y8
+	VXORPS    Y9, Y9, Y9
+	VXORPS    Y10, Y10, Y10
+	VXORPS    Y11, Y11, Y11
+	VXORPS    Y12, Y12, Y12
+	VXORPS    Y13, Y13, Y13
+	VXORPS    Y14, Y14, Y14
+	VXORPS    Y15, Y15, Y15
+	MOVQ      c+0(FP), AX
+	MOVQ      cRow+8(FP), CX
+	MOVB      add+64(FP), DL
+	TESTB     DL, DL
+	JZ        begin
+	VMOVUPS.Z (AX), K1, Z0
+	VMOVUPS.Z 64(AX), K2, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	VMOVUPS.Z 64(AX), K2, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	VMOVUPS.Z 64(AX), K2, Z5
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z6
+	VMOVUPS.Z 64(AX), K2, Z7
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z8
+	VMOVUPS.Z 64(AX), K2, Z9
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z10
+	VMOVUPS.Z 64(AX), K2, Z11
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z12
+	VMOVUPS.Z 64(AX), K2, Z13
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z14
+	VMOVUPS.Z 64(AX), K2, Z15
+	ADDQ      CX, AX
+
+begin:
+	MOVQ aRow+24(FP), AX
+	MOVQ aCol+32(FP), CX
+	MOVQ b+40(FP), DX
+	MOVQ bRow+48(FP), BX
+	MOVQ k+56(FP), SI
+	MOVQ a+16(FP), DI
+	LEAQ (DI)(AX*2), R8
+	ADDQ AX, R8
+	LEAQ (R8)(AX*2), R9
+	ADDQ AX, R9
 
 terms:
 	VMOVUPS.Z    (DX), K1, Z16
@@ -270,103 +278,76 @@ terms:
 	JNZ          terms
 	MOVQ         c+0(FP), AX
 	MOVQ         cRow+8(FP), CX
-	MOVB         add+64(FP), DL
-	TESTB        DL, DL
-	JZ           store
-	MOVQ         AX, DX
-	VMOVUPS.Z    (DX), K1, Z16
-	VADDPS       Z16, Z0, Z0
-	VMOVUPS.Z    64(DX), K2, Z16
-	VADDPS       Z16, Z1, Z1
-	ADDQ         CX, DX
-	VMOVUPS.Z    (DX), K1, Z16
-	VADDPS       Z16, Z2, Z2
-	VMOVUPS.Z    64(DX), K2, Z16
-	VADDPS       Z16, Z3, Z3
-	ADDQ         CX, DX
-	VMOVUPS.Z    (DX), K1, Z16
-	VADDPS       Z16, Z4, Z4
-	VMOVUPS.Z    64(DX), K2, Z16
-	VADDPS       Z16, Z5, Z5
-	ADDQ         CX, DX
-	VMOVUPS.Z    (DX), K1, Z16
-	VADDPS       Z16, Z6, Z6
-	VMOVUPS.Z    64(DX), K2, Z16
-	VADDPS       Z16, Z7, Z7
-	ADDQ         CX, DX
-	VMOVUPS.Z    (DX), K1, Z16
-	VADDPS       Z16, Z8, Z8
-	VMOVUPS.Z    64(DX), K2, Z16
-	VADDPS       Z16, Z9, Z9
-	ADDQ         CX, DX
-	VMOVUPS.Z    (DX), K1, Z16
-	VADDPS       Z16, Z10, Z10
-	VMOVUPS.Z    64(DX), K2, Z16
-	VADDPS       Z16, Z11, Z11
-	ADDQ         CX, DX
-	VMOVUPS.Z    (DX), K1, Z16
-	VADDPS       Z16, Z12, Z12
-	VMOVUPS.Z    64(DX), K2, Z16
-	VADDPS       Z16, Z13, Z13
-	ADDQ         CX, DX
-	VMOVUPS.Z    (DX), K1, Z16
-	VADDPS       Z16, Z14, Z14
-	VMOVUPS.Z    64(DX), K2, Z16
-	VADDPS       Z16, Z15, Z15
-	ADDQ         CX, DX
-
-store:
-	VMOVUPS Z0, K1, (AX)
-	VMOVUPS Z1, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, K1, (AX)
-	VMOVUPS Z3, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, K1, (AX)
-	VMOVUPS Z5, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, K1, (AX)
-	VMOVUPS Z7, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, K1, (AX)
-	VMOVUPS Z9, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z10, K1, (AX)
-	VMOVUPS Z11, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z12, K1, (AX)
-	VMOVUPS Z13, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z14, K1, (AX)
-	VMOVUPS Z15, K2, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS      Z0, K1, (AX)
+	VMOVUPS      Z1, K2, 64(AX)
+	ADDQ         CX, AX
+	VMOVUPS      Z2, K1, (AX)
+	VMOVUPS      Z3, K2, 64(AX)
+	ADDQ         CX, AX
+	VMOVUPS      Z4, K1, (AX)
+	VMOVUPS      Z5, K2, 64(AX)
+	ADDQ         CX, AX
+	VMOVUPS      Z6, K1, (AX)
+	VMOVUPS      Z7, K2, 64(AX)
+	ADDQ         CX, AX
+	VMOVUPS      Z8, K1, (AX)
+	VMOVUPS      Z9, K2, 64(AX)
+	ADDQ         CX, AX
+	VMOVUPS      Z10, K1, (AX)
+	VMOVUPS      Z11, K2, 64(AX)
+	ADDQ         CX, AX
+	VMOVUPS      Z12, K1, (AX)
+	VMOVUPS      Z13, K2, 64(AX)
+	ADDQ         CX, AX
+	VMOVUPS      Z14, K1, (AX)
+	VMOVUPS      Z15, K2, 64(AX)
+	ADDQ         CX, AX
 	VZEROUPPER
 	RET
 
 // func tile4AVX512(c *float32, cRow uintptr, a *float32, aRow uintptr, aCol uintptr, b *float32, bRow uintptr, k int, add bool, mask uint32)
 // Requires: AVX, AVX512F
 TEXT ·tile4AVX512(SB), NOSPLIT, $0-72
-	MOVL   mask+68(FP), AX
-	KMOVW  AX, K1
-	SHRL   $0x10, AX
-	KMOVW  AX, K2
-	SHRL   $0x10, AX
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	MOVQ   aRow+24(FP), AX
-	MOVQ   aCol+32(FP), CX
-	MOVQ   b+40(FP), DX
-	MOVQ   bRow+48(FP), BX
-	MOVQ   k+56(FP), SI
-	MOVQ   a+16(FP), DI
-	LEAQ   (DI)(AX*2), R8
-	ADDQ   AX, R8
+	MOVL      mask+68(FP), AX
+	KMOVW     AX, K1
+	SHRL      $0x10, AX
+	KMOVW     AX, K2
+	SHRL      $0x10, AX
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
+	VXORPS    Y4, Y4, Y4
+	VXORPS    Y5, Y5, Y5
+	VXORPS    Y6, Y6, Y6
+	VXORPS    Y7, Y7, Y7
+	MOVQ      c+0(FP), AX
+	MOVQ      cRow+8(FP), CX
+	MOVB      add+64(FP), DL
+	TESTB     DL, DL
+	JZ        begin
+	VMOVUPS.Z (AX), K1, Z0
+	VMOVUPS.Z 64(AX), K2, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	VMOVUPS.Z 64(AX), K2, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	VMOVUPS.Z 64(AX), K2, Z5
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z6
+	VMOVUPS.Z 64(AX), K2, Z7
+	ADDQ      CX, AX
+
+begin:
+	MOVQ aRow+24(FP), AX
+	MOVQ aCol+32(FP), CX
+	MOVQ b+40(FP), DX
+	MOVQ bRow+48(FP), BX
+	MOVQ k+56(FP), SI
+	MOVQ a+16(FP), DI
+	LEAQ (DI)(AX*2), R8
+	ADDQ AX, R8
 
 terms:
 	VMOVUPS.Z    (DX), K1, Z8
@@ -390,65 +371,52 @@ terms:
 	JNZ          terms
 	MOVQ         c+0(FP), AX
 	MOVQ         cRow+8(FP), CX
-	MOVB         add+64(FP), DL
-	TESTB        DL, DL
-	JZ           store
-	MOVQ         AX, DX
-	VMOVUPS.Z    (DX), K1, Z8
-	VADDPS       Z8, Z0, Z0
-	VMOVUPS.Z    64(DX), K2, Z8
-	VADDPS       Z8, Z1, Z1
-	ADDQ         CX, DX
-	VMOVUPS.Z    (DX), K1, Z8
-	VADDPS       Z8, Z2, Z2
-	VMOVUPS.Z    64(DX), K2, Z8
-	VADDPS       Z8, Z3, Z3
-	ADDQ         CX, DX
-	VMOVUPS.Z    (DX), K1, Z8
-	VADDPS       Z8, Z4, Z4
-	VMOVUPS.Z    64(DX), K2, Z8
-	VADDPS       Z8, Z5, Z5
-	ADDQ         CX, DX
-	VMOVUPS.Z    (DX), K1, Z8
-	VADDPS       Z8, Z6, Z6
-	VMOVUPS.Z    64(DX), K2, Z8
-	VADDPS       Z8, Z7, Z7
-	ADDQ         CX, DX
-
-store:
-	VMOVUPS Z0, K1, (AX)
-	VMOVUPS Z1, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, K1, (AX)
-	VMOVUPS Z3, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, K1, (AX)
-	VMOVUPS Z5, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, K1, (AX)
-	VMOVUPS Z7, K2, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS      Z0, K1, (AX)
+	VMOVUPS      Z1, K2, 64(AX)
+	ADDQ         CX, AX
+	VMOVUPS      Z2, K1, (AX)
+	VMOVUPS      Z3, K2, 64(AX)
+	ADDQ         CX, AX
+	VMOVUPS      Z4, K1, (AX)
+	VMOVUPS      Z5, K2, 64(AX)
+	ADDQ         CX, AX
+	VMOVUPS      Z6, K1, (AX)
+	VMOVUPS      Z7, K2, 64(AX)
+	ADDQ         CX, AX
 	VZEROUPPER
 	RET
 
 // func tile2AVX512(c *float32, cRow uintptr, a *float32, aRow uintptr, aCol uintptr, b *float32, bRow uintptr, k int, add bool, mask uint32)
 // Requires: AVX, AVX512F
 TEXT ·tile2AVX512(SB), NOSPLIT, $0-72
-	MOVL   mask+68(FP), AX
-	KMOVW  AX, K1
-	SHRL   $0x10, AX
-	KMOVW  AX, K2
-	SHRL   $0x10, AX
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	MOVQ   aRow+24(FP), AX
-	MOVQ   aCol+32(FP), CX
-	MOVQ   b+40(FP), DX
-	MOVQ   bRow+48(FP), BX
-	MOVQ   k+56(FP), SI
-	MOVQ   a+16(FP), DI
+	MOVL      mask+68(FP), AX
+	KMOVW     AX, K1
+	SHRL      $0x10, AX
+	KMOVW     AX, K2
+	SHRL      $0x10, AX
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
+	MOVQ      c+0(FP), AX
+	MOVQ      cRow+8(FP), CX
+	MOVB      add+64(FP), DL
+	TESTB     DL, DL
+	JZ        begin
+	VMOVUPS.Z (AX), K1, Z0
+	VMOVUPS.Z 64(AX), K2, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	VMOVUPS.Z 64(AX), K2, Z3
+	ADDQ      CX, AX
+
+begin:
+	MOVQ aRow+24(FP), AX
+	MOVQ aCol+32(FP), CX
+	MOVQ b+40(FP), DX
+	MOVQ bRow+48(FP), BX
+	MOVQ k+56(FP), SI
+	MOVQ a+16(FP), DI
 
 terms:
 	VMOVUPS.Z    (DX), K1, Z4
@@ -465,47 +433,41 @@ terms:
 	JNZ          terms
 	MOVQ         c+0(FP), AX
 	MOVQ         cRow+8(FP), CX
-	MOVB         add+64(FP), DL
-	TESTB        DL, DL
-	JZ           store
-	MOVQ         AX, DX
-	VMOVUPS.Z    (DX), K1, Z4
-	VADDPS       Z4, Z0, Z0
-	VMOVUPS.Z    64(DX), K2, Z4
-	VADDPS       Z4, Z1, Z1
-	ADDQ         CX, DX
-	VMOVUPS.Z    (DX), K1, Z4
-	VADDPS       Z4, Z2, Z2
-	VMOVUPS.Z    64(DX), K2, Z4
-	VADDPS       Z4, Z3, Z3
-	ADDQ         CX, DX
-
-store:
-	VMOVUPS Z0, K1, (AX)
-	VMOVUPS Z1, K2, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, K1, (AX)
-	VMOVUPS Z3, K2, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS      Z0, K1, (AX)
+	VMOVUPS      Z1, K2, 64(AX)
+	ADDQ         CX, AX
+	VMOVUPS      Z2, K1, (AX)
+	VMOVUPS      Z3, K2, 64(AX)
+	ADDQ         CX, AX
 	VZEROUPPER
 	RET
 
 // func tile1AVX512(c *float32, cRow uintptr, a *float32, aRow uintptr, aCol uintptr, b *float32, bRow uintptr, k int, add bool, mask uint32)
 // Requires: AVX, AVX512F
 TEXT ·tile1AVX512(SB), NOSPLIT, $0-72
-	MOVL   mask+68(FP), AX
-	KMOVW  AX, K1
-	SHRL   $0x10, AX
-	KMOVW  AX, K2
-	SHRL   $0x10, AX
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	MOVQ   aRow+24(FP), AX
-	MOVQ   aCol+32(FP), AX
-	MOVQ   b+40(FP), CX
-	MOVQ   bRow+48(FP), DX
-	MOVQ   k+56(FP), BX
-	MOVQ   a+16(FP), SI
+	MOVL      mask+68(FP), AX
+	KMOVW     AX, K1
+	SHRL      $0x10, AX
+	KMOVW     AX, K2
+	SHRL      $0x10, AX
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	MOVQ      c+0(FP), AX
+	MOVQ      cRow+8(FP), CX
+	MOVB      add+64(FP), DL
+	TESTB     DL, DL
+	JZ        begin
+	VMOVUPS.Z (AX), K1, Z0
+	VMOVUPS.Z 64(AX), K2, Z1
+	ADDQ      CX, AX
+
+begin:
+	MOVQ aRow+24(FP), AX
+	MOVQ aCol+32(FP), AX
+	MOVQ b+40(FP), CX
+	MOVQ bRow+48(FP), DX
+	MOVQ k+56(FP), BX
+	MOVQ a+16(FP), SI
 
 terms:
 	VMOVUPS.Z    (CX), K1, Z2
@@ -519,46 +481,60 @@ terms:
 	JNZ          terms
 	MOVQ         c+0(FP), AX
 	MOVQ         cRow+8(FP), CX
-	MOVB         add+64(FP), DL
-	TESTB        DL, DL
-	JZ           store
-	MOVQ         AX, DX
-	VMOVUPS.Z    (DX), K1, Z2
-	VADDPS       Z2, Z0, Z0
-	VMOVUPS.Z    64(DX), K2, Z2
-	VADDPS       Z2, Z1, Z1
-	ADDQ         CX, DX
-
-store:
-	VMOVUPS Z0, K1, (AX)
-	VMOVUPS Z1, K2, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS      Z0, K1, (AX)
+	VMOVUPS      Z1, K2, 64(AX)
+	ADDQ         CX, AX
 	VZEROUPPER
 	RET
 
 // func tile6AVX2(c *float32, cRow uintptr, a *float32, aRow uintptr, aCol uintptr, b *float32, bRow uintptr, k int, add bool)
 // Requires: AVX, FMA3
 TEXT ·tile6AVX2(SB), NOSPLIT, $0-65
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
-	MOVQ   aRow+24(FP), AX
-	MOVQ   aCol+32(FP), CX
-	MOVQ   b+40(FP), DX
-	MOVQ   bRow+48(FP), BX
-	MOVQ   k+56(FP), SI
-	MOVQ   a+16(FP), DI
-	LEAQ   (DI)(AX*2), R8
-	ADDQ   AX, R8
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	VXORPS  Y8, Y8, Y8
+	VXORPS  Y9, Y9, Y9
+	VXORPS  Y10, Y10, Y10
+	VXORPS  Y11, Y11, Y11
+	MOVQ    c+0(FP), AX
+	MOVQ    cRow+8(FP), CX
+	MOVB    add+64(FP), DL
+	TESTB   DL, DL
+	JZ      begin
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y2
+	VMOVUPS 32(AX), Y3
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y4
+	VMOVUPS 32(AX), Y5
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y6
+	VMOVUPS 32(AX), Y7
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y8
+	VMOVUPS 32(AX), Y9
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y10
+	VMOVUPS 32(AX), Y11
+	ADDQ    CX, AX
+
+begin:
+	MOVQ aRow+24(FP), AX
+	MOVQ aCol+32(FP), CX
+	MOVQ b+40(FP), DX
+	MOVQ bRow+48(FP), BX
+	MOVQ k+56(FP), SI
+	MOVQ a+16(FP), DI
+	LEAQ (DI)(AX*2), R8
+	ADDQ AX, R8
 
 terms:
 	VMOVUPS      (DX), Y12
@@ -588,82 +564,65 @@ terms:
 	JNZ          terms
 	MOVQ         c+0(FP), AX
 	MOVQ         cRow+8(FP), CX
-	MOVB         add+64(FP), DL
-	TESTB        DL, DL
-	JZ           store
-	MOVQ         AX, DX
-	VMOVUPS      (DX), Y12
-	VADDPS       Y12, Y0, Y0
-	VMOVUPS      32(DX), Y12
-	VADDPS       Y12, Y1, Y1
-	ADDQ         CX, DX
-	VMOVUPS      (DX), Y12
-	VADDPS       Y12, Y2, Y2
-	VMOVUPS      32(DX), Y12
-	VADDPS       Y12, Y3, Y3
-	ADDQ         CX, DX
-	VMOVUPS      (DX), Y12
-	VADDPS       Y12, Y4, Y4
-	VMOVUPS      32(DX), Y12
-	VADDPS       Y12, Y5, Y5
-	ADDQ         CX, DX
-	VMOVUPS      (DX), Y12
-	VADDPS       Y12, Y6, Y6
-	VMOVUPS      32(DX), Y12
-	VADDPS       Y12, Y7, Y7
-	ADDQ         CX, DX
-	VMOVUPS      (DX), Y12
-	VADDPS       Y12, Y8, Y8
-	VMOVUPS      32(DX), Y12
-	VADDPS       Y12, Y9, Y9
-	ADDQ         CX, DX
-	VMOVUPS      (DX), Y12
-	VADDPS       Y12, Y10, Y10
-	VMOVUPS      32(DX), Y12
-	VADDPS       Y12, Y11, Y11
-	ADDQ         CX, DX
-
-store:
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
-	VMOVUPS Y2, (AX)
-	VMOVUPS Y3, 32(AX)
-	ADDQ    CX, AX
-	VMOVUPS Y4, (AX)
-	VMOVUPS Y5, 32(AX)
-	ADDQ    CX, AX
-	VMOVUPS Y6, (AX)
-	VMOVUPS Y7, 32(AX)
-	ADDQ    CX, AX
-	VMOVUPS Y8, (AX)
-	VMOVUPS Y9, 32(AX)
-	ADDQ    CX, AX
-	VMOVUPS Y10, (AX)
-	VMOVUPS Y11, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	ADDQ         CX, AX
+	VMOVUPS      Y2, (AX)
+	VMOVUPS      Y3, 32(AX)
+	ADDQ         CX, AX
+	VMOVUPS      Y4, (AX)
+	VMOVUPS      Y5, 32(AX)
+	ADDQ         CX, AX
+	VMOVUPS      Y6, (AX)
+	VMOVUPS      Y7, 32(AX)
+	ADDQ         CX, AX
+	VMOVUPS      Y8, (AX)
+	VMOVUPS      Y9, 32(AX)
+	ADDQ         CX, AX
+	VMOVUPS      Y10, (AX)
+	VMOVUPS      Y11, 32(AX)
+	ADDQ         CX, AX
 	VZEROUPPER
 	RET
 
 // func tile4AVX2(c *float32, cRow uintptr, a *float32, aRow uintptr, aCol uintptr, b *float32, bRow uintptr, k int, add bool)
 // Requires: AVX, FMA3
 TEXT ·tile4AVX2(SB), NOSPLIT, $0-65
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	MOVQ   aRow+24(FP), AX
-	MOVQ   aCol+32(FP), CX
-	MOVQ   b+40(FP), DX
-	MOVQ   bRow+48(FP), BX
-	MOVQ   k+56(FP), SI
-	MOVQ   a+16(FP), DI
-	LEAQ   (DI)(AX*2), R8
-	ADDQ   AX, R8
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	MOVQ    c+0(FP), AX
+	MOVQ    cRow+8(FP), CX
+	MOVB    add+64(FP), DL
+	TESTB   DL, DL
+	JZ      begin
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y2
+	VMOVUPS 32(AX), Y3
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y4
+	VMOVUPS 32(AX), Y5
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y6
+	VMOVUPS 32(AX), Y7
+	ADDQ    CX, AX
+
+begin:
+	MOVQ aRow+24(FP), AX
+	MOVQ aCol+32(FP), CX
+	MOVQ b+40(FP), DX
+	MOVQ bRow+48(FP), BX
+	MOVQ k+56(FP), SI
+	MOVQ a+16(FP), DI
+	LEAQ (DI)(AX*2), R8
+	ADDQ AX, R8
 
 terms:
 	VMOVUPS      (DX), Y8
@@ -687,60 +646,47 @@ terms:
 	JNZ          terms
 	MOVQ         c+0(FP), AX
 	MOVQ         cRow+8(FP), CX
-	MOVB         add+64(FP), DL
-	TESTB        DL, DL
-	JZ           store
-	MOVQ         AX, DX
-	VMOVUPS      (DX), Y8
-	VADDPS       Y8, Y0, Y0
-	VMOVUPS      32(DX), Y8
-	VADDPS       Y8, Y1, Y1
-	ADDQ         CX, DX
-	VMOVUPS      (DX), Y8
-	VADDPS       Y8, Y2, Y2
-	VMOVUPS      32(DX), Y8
-	VADDPS       Y8, Y3, Y3
-	ADDQ         CX, DX
-	VMOVUPS      (DX), Y8
-	VADDPS       Y8, Y4, Y4
-	VMOVUPS      32(DX), Y8
-	VADDPS       Y8, Y5, Y5
-	ADDQ         CX, DX
-	VMOVUPS      (DX), Y8
-	VADDPS       Y8, Y6, Y6
-	VMOVUPS      32(DX), Y8
-	VADDPS       Y8, Y7, Y7
-	ADDQ         CX, DX
-
-store:
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
-	VMOVUPS Y2, (AX)
-	VMOVUPS Y3, 32(AX)
-	ADDQ    CX, AX
-	VMOVUPS Y4, (AX)
-	VMOVUPS Y5, 32(AX)
-	ADDQ    CX, AX
-	VMOVUPS Y6, (AX)
-	VMOVUPS Y7, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	ADDQ         CX, AX
+	VMOVUPS      Y2, (AX)
+	VMOVUPS      Y3, 32(AX)
+	ADDQ         CX, AX
+	VMOVUPS      Y4, (AX)
+	VMOVUPS      Y5, 32(AX)
+	ADDQ         CX, AX
+	VMOVUPS      Y6, (AX)
+	VMOVUPS      Y7, 32(AX)
+	ADDQ         CX, AX
 	VZEROUPPER
 	RET
 
 // func tile2AVX2(c *float32, cRow uintptr, a *float32, aRow uintptr, aCol uintptr, b *float32, bRow uintptr, k int, add bool)
 // Requires: AVX, FMA3
 TEXT ·tile2AVX2(SB), NOSPLIT, $0-65
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	MOVQ   aRow+24(FP), AX
-	MOVQ   aCol+32(FP), CX
-	MOVQ   b+40(FP), DX
-	MOVQ   bRow+48(FP), BX
-	MOVQ   k+56(FP), SI
-	MOVQ   a+16(FP), DI
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	MOVQ    c+0(FP), AX
+	MOVQ    cRow+8(FP), CX
+	MOVB    add+64(FP), DL
+	TESTB   DL, DL
+	JZ      begin
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y2
+	VMOVUPS 32(AX), Y3
+	ADDQ    CX, AX
+
+begin:
+	MOVQ aRow+24(FP), AX
+	MOVQ aCol+32(FP), CX
+	MOVQ b+40(FP), DX
+	MOVQ bRow+48(FP), BX
+	MOVQ k+56(FP), SI
+	MOVQ a+16(FP), DI
 
 terms:
 	VMOVUPS      (DX), Y4
@@ -757,42 +703,36 @@ terms:
 	JNZ          terms
 	MOVQ         c+0(FP), AX
 	MOVQ         cRow+8(FP), CX
-	MOVB         add+64(FP), DL
-	TESTB        DL, DL
-	JZ           store
-	MOVQ         AX, DX
-	VMOVUPS      (DX), Y4
-	VADDPS       Y4, Y0, Y0
-	VMOVUPS      32(DX), Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         CX, DX
-	VMOVUPS      (DX), Y4
-	VADDPS       Y4, Y2, Y2
-	VMOVUPS      32(DX), Y4
-	VADDPS       Y4, Y3, Y3
-	ADDQ         CX, DX
-
-store:
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
-	VMOVUPS Y2, (AX)
-	VMOVUPS Y3, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	ADDQ         CX, AX
+	VMOVUPS      Y2, (AX)
+	VMOVUPS      Y3, 32(AX)
+	ADDQ         CX, AX
 	VZEROUPPER
 	RET
 
 // func tile1AVX2(c *float32, cRow uintptr, a *float32, aRow uintptr, aCol uintptr, b *float32, bRow uintptr, k int, add bool)
 // Requires: AVX, FMA3
 TEXT ·tile1AVX2(SB), NOSPLIT, $0-65
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	MOVQ   aRow+24(FP), AX
-	MOVQ   aCol+32(FP), AX
-	MOVQ   b+40(FP), CX
-	MOVQ   bRow+48(FP), DX
-	MOVQ   k+56(FP), BX
-	MOVQ   a+16(FP), SI
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	MOVQ    c+0(FP), AX
+	MOVQ    cRow+8(FP), CX
+	MOVB    add+64(FP), DL
+	TESTB   DL, DL
+	JZ      begin
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	ADDQ    CX, AX
+
+begin:
+	MOVQ aRow+24(FP), AX
+	MOVQ aCol+32(FP), AX
+	MOVQ b+40(FP), CX
+	MOVQ bRow+48(FP), DX
+	MOVQ k+56(FP), BX
+	MOVQ a+16(FP), SI
 
 terms:
 	VMOVUPS      (CX), Y2
@@ -806,20 +746,9 @@ terms:
 	JNZ          terms
 	MOVQ         c+0(FP), AX
 	MOVQ         cRow+8(FP), CX
-	MOVB         add+64(FP), DL
-	TESTB        DL, DL
-	JZ           store
-	MOVQ         AX, DX
-	VMOVUPS      (DX), Y2
-	VADDPS       Y2, Y0, Y0
-	VMOVUPS      32(DX), Y2
-	VADDPS       Y2, Y1, Y1
-	ADDQ         CX, DX
-
-store:
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	ADDQ         CX, AX
 	VZEROUPPER
 	RET
 

@@ -2,47 +2,47 @@
 
 package kernel
 
-// tile12AVX512 sets c to, or adds to it, the product of a and b over k terms.
+// tile12AVX512 sets c to the product of a and b over k terms, on top of what c holds if add.
 //
 //go:noescape
 func tile12AVX512(c *float32, cRow uintptr, a *float32, aRow uintptr, aCol uintptr, b *float32, bRow uintptr, k int, add bool, mask uint32)
 
-// tile8AVX512 sets c to, or adds to it, the product of a and b over k terms.
+// tile8AVX512 sets c to the product of a and b over k terms, on top of what c holds if add.
 //
 //go:noescape
 func tile8AVX512(c *float32, cRow uintptr, a *float32, aRow uintptr, aCol uintptr, b *float32, bRow uintptr, k int, add bool, mask uint32)
 
-// tile4AVX512 sets c to, or adds to it, the product of a and b over k terms.
+// tile4AVX512 sets c to the product of a and b over k terms, on top of what c holds if add.
 //
 //go:noescape
 func tile4AVX512(c *float32, cRow uintptr, a *float32, aRow uintptr, aCol uintptr, b *float32, bRow uintptr, k int, add bool, mask uint32)
 
-// tile2AVX512 sets c to, or adds to it, the product of a and b over k terms.
+// tile2AVX512 sets c to the product of a and b over k terms, on top of what c holds if add.
 //
 //go:noescape
 func tile2AVX512(c *float32, cRow uintptr, a *float32, aRow uintptr, aCol uintptr, b *float32, bRow uintptr, k int, add bool, mask uint32)
 
-// tile1AVX512 sets c to, or adds to it, the product of a and b over k terms.
+// tile1AVX512 sets c to the product of a and b over k terms, on top of what c holds if add.
 //
 //go:noescape
 func tile1AVX512(c *float32, cRow uintptr, a *float32, aRow uintptr, aCol uintptr, b *float32, bRow uintptr, k int, add bool, mask uint32)
 
-// tile6AVX2 sets c to, or adds to it, the product of a and b over k terms.
+// tile6AVX2 sets c to the product of a and b over k terms, on top of what c holds if add.
 //
 //go:noescape
 func tile6AVX2(c *float32, cRow uintptr, a *float32, aRow uintptr, aCol uintptr, b *float32, bRow uintptr, k int, add bool)
 
-// tile4AVX2 sets c to, or adds to it, the product of a and b over k terms.
+// tile4AVX2 sets c to the product of a and b over k terms, on top of what c holds if add.
 //
 //go:noescape
 func tile4AVX2(c *float32, cRow uintptr, a *float32, aRow uintptr, aCol uintptr, b *float32, bRow uintptr, k int, add bool)
 
-// tile2AVX2 sets c to, or adds to it, the product of a and b over k terms.
+// tile2AVX2 sets c to the product of a and b over k terms, on top of what c holds if add.
 //
 //go:noescape
 func tile2AVX2(c *float32, cRow uintptr, a *float32, aRow uintptr, aCol uintptr, b *float32, bRow uintptr, k int, add bool)
 
-// tile1AVX2 sets c to, or adds to it, the product of a and b over k terms.
+// tile1AVX2 sets c to the product of a and b over k terms, on top of what c holds if add.
 //
 //go:noescape
 func tile1AVX2(c *float32, cRow uintptr, a *float32, aRow uintptr, aCol uintptr, b *float32, bRow uintptr, k int, add bool)

@@ -3,7 +3,8 @@ package kernel
 import "unsafe"
 
 // tiles computes one tile of C, of any height and width up to the full tile's,
-// from depth terms; add tells whether C holds earlier k-blocks.
+// from depth terms; add tells whether
+// the chains start from what C holds.
 func (s *scratch) tiles(c Mat, a, b operand, depth int, add bool) {
 	if active == avx512 {
 		tilesAVX512(c, a, b, depth, add)
@@ -13,15 +14,13 @@ func (s *scratch) tiles(c Mat, a, b operand, depth int, add bool) {
 		tilesAVX2(c, a, b, depth, add)
 		return
 	}
-	tilesAVX2(View(s.edge[:], c.Rows, 16, 16), a, b, depth, false)
+	edge := View(s.edge[:], c.Rows, 16, 16)
 	for i := range c.Rows {
-		out := c.Data[i*c.Stride:][:c.Cols]
-		sum := s.edge[i*16:][:c.Cols]
-		if add {
-			addPortable(out, sum)
-		} else {
-			copy(out, sum)
-		}
+		copy(edge.Data[i*16:], c.Data[i*c.Stride:][:c.Cols])
+	}
+	tilesAVX2(edge, a, b, depth, add)
+	for i := range c.Rows {
+		copy(c.Data[i*c.Stride:][:c.Cols], edge.Data[i*16:])
 	}
 }
 

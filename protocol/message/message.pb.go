@@ -219,7 +219,7 @@ type Manifest struct {
 	Model         *Model                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
 	Data          *Data                  `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
 	Rules         *Rules                 `protobuf:"bytes,4,opt,name=rules,proto3" json:"rules,omitempty"`
-	Numerics      string                 `protobuf:"bytes,5,opt,name=numerics,proto3" json:"numerics,omitempty"` // numerics ID, for instance go-f32-1
+	Numerics      string                 `protobuf:"bytes,5,opt,name=numerics,proto3" json:"numerics,omitempty"` // numerics ID, for instance go-f32-2
 	Preset        string                 `protobuf:"bytes,6,opt,name=preset,proto3" json:"preset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -65,7 +65,7 @@ func (l *log) add(name taskName, r *message.Receipt, outputs []message.Blob) *me
 }
 
 func (l *log) sign(r *message.Receipt) *message.Result {
-	r.Manifest, r.Session, r.Previous, r.Numerics = l.manifest, l.session, l.previous, kernel.NumericsID
+	r.Manifest, r.Session, r.Previous, r.Numerics = l.manifest, l.session, l.previous, string(kernel.F32)
 	result := message.Sign(l.key, r)
 	l.previous = message.HashBytes(result.GetReceipt())
 	return result

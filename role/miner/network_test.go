@@ -38,7 +38,7 @@ func testManifest(t testing.TB, edit func(*message.Manifest)) *message.Manifest 
 	}
 	hash := sampleText().Hash()
 	m := &message.Manifest{
-		Run: "test", Preset: "nano", Numerics: kernel.NumericsID,
+		Run: "test", Preset: "nano", Numerics: string(kernel.F32),
 		Model: &message.Model{
 			Vocab: uint32(c.Vocab), Width: uint32(c.Width), Heads: uint32(c.Heads), KvHeads: uint32(c.KVHeads), Ffn: uint32(c.FFN),
 			SeqLen: uint32(c.SeqLen), Batch: uint32(c.Batch), Cuts: []uint32{1, 1, 1}, RopeTheta: c.RopeTheta,

@@ -42,8 +42,8 @@ func readManifest(m *message.Manifest) (model.Config, rules, error) {
 	if r.optimizer != adamW && r.optimizer != sgd {
 		return config, r, fmt.Errorf("manifest: inner optimizer %q: use %s or %s", r.optimizer, adamW, sgd)
 	}
-	if id := m.GetNumerics(); id != kernel.NumericsID {
-		return config, r, fmt.Errorf("manifest: numerics %q, this miner computes %s", id, kernel.NumericsID)
+	if id := m.GetNumerics(); id != string(kernel.F32) {
+		return config, r, fmt.Errorf("manifest: numerics %q, this miner computes %s", id, string(kernel.F32))
 	}
 	return config, r, nil
 }

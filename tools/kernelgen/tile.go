@@ -10,7 +10,7 @@ import (
 
 // tile generates the micro-kernel of the matrix product: a tile of C with the
 // given number of rows, two vectors wide, accumulates in registers over one
-// k-block. A row of B is two vector loads; each element of A is broadcast and
+// loop over k. A row of B is two vector loads; each element of A is broadcast and
 // serves both. Strides are in bytes, so packed and unpacked operands look alike.
 //
 // The AVX-512 kernel takes a mask of 32 columns, for tiles at the right edge.
@@ -21,10 +21,19 @@ func tile(s isa, rows int) {
 	}
 	name := fmt.Sprintf("tile%d%s", rows, s.name)
 	TEXT(name, NOSPLIT, signature)
-	Doc(name + " sets c to, or adds to it, the product of a and b over k terms.")
+	Doc(name + " sets c to the product of a and b over k terms, on top of what c holds if add.")
 	Pragma("noescape")
 
 	masks := columnMasks(s)
+	acc := start(s, rows, masks)
+	terms(s, acc, masks)
+	writeBack(s, acc, masks)
+	VZEROUPPER()
+	RET()
+}
+
+// start sets the accumulators to +0, or to what C holds.
+func start(s isa, rows int, masks [2]reg.OpmaskVirtual) [][2]reg.VecVirtual {
 	acc := make([][2]reg.VecVirtual, rows)
 	for r := range acc {
 		for j := range acc[r] {
@@ -32,10 +41,18 @@ func tile(s isa, rows int) {
 			VXORPS(acc[r][j].AsY(), acc[r][j].AsY(), acc[r][j].AsY())
 		}
 	}
-	terms(s, acc, masks)
-	writeBack(s, acc, masks)
-	VZEROUPPER()
-	RET()
+	c, cRow := Load(Param("c"), GP64()), Load(Param("cRow"), GP64())
+	add := Load(Param("add"), GP8())
+	TESTB(add, add)
+	JZ(LabelRef("begin"))
+	for r := range acc {
+		for j := range acc[r] {
+			load(s, Mem{Base: c, Disp: j * s.bytes}, acc[r][j], masks[j])
+		}
+		ADDQ(cRow, c)
+	}
+	Label("begin")
+	return acc
 }
 
 // columnMasks loads the masks of the left and the right vector of a tile.
@@ -91,22 +108,9 @@ func terms(s isa, acc [][2]reg.VecVirtual, masks [2]reg.OpmaskVirtual) {
 	JNZ(LabelRef("terms"))
 }
 
-// writeBack stores the tile, or adds it to what C holds.
+// writeBack stores the tile.
 func writeBack(s isa, acc [][2]reg.VecVirtual, masks [2]reg.OpmaskVirtual) {
 	c, cRow := Load(Param("c"), GP64()), Load(Param("cRow"), GP64())
-	add := Load(Param("add"), GP8())
-	TESTB(add, add)
-	JZ(LabelRef("store"))
-	from, old := GP64(), s.vec()
-	MOVQ(c, from)
-	for r := range acc {
-		for j := range acc[r] {
-			load(s, Mem{Base: from, Disp: j * s.bytes}, old, masks[j])
-			VADDPS(old, acc[r][j], acc[r][j])
-		}
-		ADDQ(cRow, from)
-	}
-	Label("store")
 	for r := range acc {
 		for j := range acc[r] {
 			to := Mem{Base: c, Disp: j * s.bytes}
