@@ -30,7 +30,7 @@ func TestIotaKernelSelectsAVariant(t *testing.T) {
 			t.Errorf("%s chose %s", name, got)
 		}
 	}
-	if got := choose(""); got != fastest() {
+	if got := choose(""); got != runnable[0] {
 		t.Errorf("no name chose %s", variantNames[got])
 	}
 	t.Setenv("IOTA_KERNEL", "abacus")

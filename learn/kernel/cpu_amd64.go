@@ -1,15 +1,76 @@
 package kernel
 
-import "golang.org/x/sys/cpu"
+import (
+	"math"
+	"time"
 
-// fastest returns the fastest variant of this CPU. Package cpu also asks whether
-// the operating system saves the wide registers.
-func fastest() variant {
-	switch {
-	case cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512BW:
-		return avx512
-	case cpu.X86.HasAVX2 && cpu.X86.HasFMA:
-		return avx2
+	"github.com/klauspost/cpuid/v2"
+	"golang.org/x/sys/cpu"
+)
+
+// runnable are the variants of this CPU, fastest first.
+var runnable = detect()
+
+// secondCache is the size in bytes of a core's second cache.
+var secondCache = max(256<<10, cpuid.CPU.Cache.L2)
+
+// detect finds the variants. Package cpu also asks whether the operating system
+// saves the wide registers.
+func detect() []variant {
+	x := cpu.X86
+	found := []variant{portable}
+	if x.HasAVX2 && x.HasFMA {
+		found = append([]variant{avx2}, found...)
 	}
-	return portable
+	if x.HasAVX512F && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX512BW {
+		found = append([]variant{avx512}, found...)
+	}
+	if found[0] == avx512 && x.HasAVX512BF16 && dotIsExact() {
+		if dotIsFaster() {
+			return append([]variant{avx512bf16}, found...)
+		}
+		return append([]variant{avx512, avx512bf16}, found[1:]...)
+	}
+	return found
+}
+
+// dotIsExact computes known answers of the dot product of bfloat16s: products of
+// all sizes, subnormals on all sides, and results next to 2^-126.
+func dotIsExact() bool {
+	const pairs = 8
+	var a, b [2 * 32 * pairs]float32 // packed rows of 12 and 32
+	var got, want [12 * 32]float32
+	for i := range want {
+		want[i] = math.Float32frombits(uint32(i%3)<<23 | uint32(i)*0x15551)
+	}
+	got = want
+	copy(a[:], noise(len(a), 1))
+	copy(b[:], noise(len(b), 2))
+	for i := range b {
+		b[i] *= float32(math.Ldexp(1, -i%128)) // with the subnormals of noise, down to below 2^-126
+	}
+	for i := range 12 {
+		for k := 0; k < 2*pairs; k += 2 {
+			dotRowBF16(want[i*32:][:32], [2]float32{a[k*12+i], a[(k+1)*12+i]}, b[k*32:], b[(k+1)*32:], 1)
+		}
+	}
+	joinBF16x12AVX512(&a[0], pairs)
+	joinBF16x32AVX512(&b[0], pairs)
+	dot12AVX512(&got[0], 32*floatBytes, &a[0], &b[0], 32*floatBytes, pairs, tileAdd, math.MaxUint32)
+	return got == want
+}
+
+// dotIsFaster measures whether the dot product, which does the work of two fused
+// multiply-adds, takes less time than two; on some processors it takes four.
+func dotIsFaster() bool {
+	const rounds = 1000
+	dot, fma := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
+	for range 5 {
+		start := time.Now()
+		peakDotAVX512(rounds)
+		middle := time.Now()
+		peakAVX512(rounds)
+		dot, fma = min(dot, middle.Sub(start)), min(fma, time.Since(middle))
+	}
+	return dot < 2*fma
 }

@@ -2,4 +2,5 @@
 
 package kernel
 
-func fastest() variant { return portable }
+// runnable are the variants of this CPU.
+var runnable = []variant{portable}

@@ -91,21 +91,25 @@ func TestMatMulHasTheSameBitsInEveryVariantAndThreadCount(t *testing.T) {
 		gap := rapid.IntRange(0, 3).Draw(t, "gap of c")
 		fresh := func() Mat {
 			data := make([]float32, max(0, (m-1)*(n+gap)+n)+5)
-			for i := range data {
-				data[i] = 42
-			}
+			fill(rand.New(rand.NewPCG(1, 2)), data, kind)
 			return View(data, m, n, n+gap)
 		}
+		numerics := rapid.SampledFrom([]Numerics{F32, BF16}).Draw(t, "numerics")
+		add := rapid.Bool().Draw(t, "add")
 		want := fresh()
-		product{want, a, b, false, false}.portable()
+		product{want, a, b, add, numerics == BF16}.portable()
 		eachVariant(t, func(name string) {
 			if name == "portable" {
 				return
 			}
 			for _, threads := range []int{1, 2, 3, 7} {
-				e := New(threads)
+				e := NewFor(numerics, threads)
 				got := fresh()
-				e.MatMul(got, a, b)
+				if add {
+					e.MatMulAdd(got, a, b)
+				} else {
+					e.MatMul(got, a, b)
+				}
 				e.Close()
 				if err := sameBits(want.Data, got.Data); err != nil {
 					t.Fatalf("%s, %d threads, %d x %d x %d: %v", name, threads, m, k, n, err)

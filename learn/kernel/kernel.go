@@ -26,39 +26,49 @@ const (
 	portable variant = iota
 	avx2
 	avx512
+	avx512bf16 // avx512, and the processor's dot product of bfloat16s for BF16
 )
 
-var variantNames = [...]string{portable: "portable", avx2: "avx2", avx512: "avx512"}
+var variantNames = [...]string{portable: "portable", avx2: "avx2", avx512: "avx512", avx512bf16: "avx512bf16"}
 
-// active is the running variant: the fastest one of this CPU, or the one that
-// the environment variable IOTA_KERNEL names.
-var active = choose(os.Getenv("IOTA_KERNEL"))
+var (
+	// active is the running variant, avx512 for both kinds.
+	active variant
+	// dotBF16 tells the kinds of avx512 apart.
+	dotBF16 bool
+)
+
+// The fastest variant of this CPU runs, or the one that the environment variable
+// IOTA_KERNEL names.
+func init() { choose(os.Getenv("IOTA_KERNEL")).use() }
+
+func (v variant) use() { active, dotBF16 = min(v, avx512), v == avx512bf16 }
 
 // choose returns the variant called name, or the fastest if this CPU has no such;
 // Check reports that.
 func choose(name string) variant {
-	for v := fastest(); v > portable; v-- {
-		if variantNames[v] == name {
-			return v
-		}
+	if i := slices.Index(Variants(), name); i >= 0 {
+		return runnable[i]
 	}
-	if name == variantNames[portable] {
-		return portable
-	}
-	return fastest()
+	return runnable[0]
 }
 
 // Variants lists the variants that this CPU can run, fastest first.
 func Variants() []string {
 	var names []string
-	for v := fastest(); v > portable; v-- {
+	for _, v := range runnable {
 		names = append(names, variantNames[v])
 	}
-	return append(names, variantNames[portable])
+	return names
 }
 
 // Variant returns the name of the running variant.
-func Variant() string { return variantNames[active] }
+func Variant() string {
+	if dotBF16 {
+		return variantNames[avx512bf16]
+	}
+	return variantNames[active]
+}
 
 // Use selects a variant by name, for tests and measurements. It must not be
 // called while another goroutine computes.
@@ -66,6 +76,6 @@ func Use(name string) error {
 	if !slices.Contains(Variants(), name) {
 		return fmt.Errorf("use kernel variant %q: this CPU has %v", name, Variants())
 	}
-	active = choose(name)
+	choose(name).use()
 	return nil
 }

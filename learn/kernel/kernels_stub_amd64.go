@@ -2,65 +2,153 @@
 
 package kernel
 
-// tile12AVX512 sets c to the product of a and b over k terms, on top of what c holds if add.
+// tile12AVX512 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
 //
 //go:noescape
-func tile12AVX512(c *float32, cRow uintptr, a *float32, aRow uintptr, aCol uintptr, b *float32, bRow uintptr, k int, add bool, mask uint32)
+func tile12AVX512(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 
-// tile8AVX512 sets c to the product of a and b over k terms, on top of what c holds if add.
+// tile8AVX512 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
 //
 //go:noescape
-func tile8AVX512(c *float32, cRow uintptr, a *float32, aRow uintptr, aCol uintptr, b *float32, bRow uintptr, k int, add bool, mask uint32)
+func tile8AVX512(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 
-// tile4AVX512 sets c to the product of a and b over k terms, on top of what c holds if add.
+// tile4AVX512 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
 //
 //go:noescape
-func tile4AVX512(c *float32, cRow uintptr, a *float32, aRow uintptr, aCol uintptr, b *float32, bRow uintptr, k int, add bool, mask uint32)
+func tile4AVX512(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 
-// tile2AVX512 sets c to the product of a and b over k terms, on top of what c holds if add.
+// tile2AVX512 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
 //
 //go:noescape
-func tile2AVX512(c *float32, cRow uintptr, a *float32, aRow uintptr, aCol uintptr, b *float32, bRow uintptr, k int, add bool, mask uint32)
+func tile2AVX512(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 
-// tile1AVX512 sets c to the product of a and b over k terms, on top of what c holds if add.
+// tile1AVX512 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
 //
 //go:noescape
-func tile1AVX512(c *float32, cRow uintptr, a *float32, aRow uintptr, aCol uintptr, b *float32, bRow uintptr, k int, add bool, mask uint32)
+func tile1AVX512(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 
-// tile6AVX2 sets c to the product of a and b over k terms, on top of what c holds if add.
+// transpose12AVX512 transposes blocks, as wide as a vector, that lie side by side in from.
 //
 //go:noescape
-func tile6AVX2(c *float32, cRow uintptr, a *float32, aRow uintptr, aCol uintptr, b *float32, bRow uintptr, k int, add bool)
+func transpose12AVX512(to *float32, toRow uintptr, from *float32, fromRow uintptr, blocks int)
 
-// tile4AVX2 sets c to the product of a and b over k terms, on top of what c holds if add.
+// transpose16AVX512 transposes blocks, as wide as a vector, that lie side by side in from.
 //
 //go:noescape
-func tile4AVX2(c *float32, cRow uintptr, a *float32, aRow uintptr, aCol uintptr, b *float32, bRow uintptr, k int, add bool)
+func transpose16AVX512(to *float32, toRow uintptr, from *float32, fromRow uintptr, blocks int)
 
-// tile2AVX2 sets c to the product of a and b over k terms, on top of what c holds if add.
+// copy12AVX512 copies parts of rows; toPart is the distance of two parts' places.
 //
 //go:noescape
-func tile2AVX2(c *float32, cRow uintptr, a *float32, aRow uintptr, aCol uintptr, b *float32, bRow uintptr, k int, add bool)
+func copy12AVX512(to *float32, toPart uintptr, from *float32, fromRow uintptr, k int, parts int)
 
-// tile1AVX2 sets c to the product of a and b over k terms, on top of what c holds if add.
+// copy32AVX512 copies parts of rows; toPart is the distance of two parts' places.
 //
 //go:noescape
-func tile1AVX2(c *float32, cRow uintptr, a *float32, aRow uintptr, aCol uintptr, b *float32, bRow uintptr, k int, add bool)
+func copy32AVX512(to *float32, toPart uintptr, from *float32, fromRow uintptr, k int, parts int)
 
-// transposeAVX512 transposes square blocks of a vector's width, that lie side by side in from.
+// swapBF16x12AVX512 rounds pairs of packed rows to bfloat16.
 //
 //go:noescape
-func transposeAVX512(to *float32, toRow uintptr, from *float32, fromRow uintptr, blocks int)
+func swapBF16x12AVX512(x *float32, pairs int)
 
-// transposeAVX2 transposes square blocks of a vector's width, that lie side by side in from.
+// swapBF16x32AVX512 rounds pairs of packed rows to bfloat16.
 //
 //go:noescape
-func transposeAVX2(to *float32, toRow uintptr, from *float32, fromRow uintptr, blocks int)
+func swapBF16x32AVX512(x *float32, pairs int)
 
-// peakAVX512 runs rounds times as many fused multiply-adds as the loop has accumulators.
+// tile6AVX2 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
+//
+//go:noescape
+func tile6AVX2(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8)
+
+// tile4AVX2 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
+//
+//go:noescape
+func tile4AVX2(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8)
+
+// tile2AVX2 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
+//
+//go:noescape
+func tile2AVX2(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8)
+
+// tile1AVX2 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
+//
+//go:noescape
+func tile1AVX2(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8)
+
+// transpose6AVX2 transposes blocks, as wide as a vector, that lie side by side in from.
+//
+//go:noescape
+func transpose6AVX2(to *float32, toRow uintptr, from *float32, fromRow uintptr, blocks int)
+
+// transpose8AVX2 transposes blocks, as wide as a vector, that lie side by side in from.
+//
+//go:noescape
+func transpose8AVX2(to *float32, toRow uintptr, from *float32, fromRow uintptr, blocks int)
+
+// copy6AVX2 copies parts of rows; toPart is the distance of two parts' places.
+//
+//go:noescape
+func copy6AVX2(to *float32, toPart uintptr, from *float32, fromRow uintptr, k int, parts int)
+
+// copy16AVX2 copies parts of rows; toPart is the distance of two parts' places.
+//
+//go:noescape
+func copy16AVX2(to *float32, toPart uintptr, from *float32, fromRow uintptr, k int, parts int)
+
+// swapBF16x6AVX2 rounds pairs of packed rows to bfloat16.
+//
+//go:noescape
+func swapBF16x6AVX2(x *float32, pairs int)
+
+// swapBF16x16AVX2 rounds pairs of packed rows to bfloat16.
+//
+//go:noescape
+func swapBF16x16AVX2(x *float32, pairs int)
+
+// dot12AVX512 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
+//
+//go:noescape
+func dot12AVX512(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+
+// dot8AVX512 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
+//
+//go:noescape
+func dot8AVX512(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+
+// dot4AVX512 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
+//
+//go:noescape
+func dot4AVX512(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+
+// dot2AVX512 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
+//
+//go:noescape
+func dot2AVX512(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+
+// dot1AVX512 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
+//
+//go:noescape
+func dot1AVX512(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+
+// joinBF16x12AVX512 rounds pairs of packed rows to bfloat16.
+//
+//go:noescape
+func joinBF16x12AVX512(x *float32, pairs int)
+
+// joinBF16x32AVX512 rounds pairs of packed rows to bfloat16.
+//
+//go:noescape
+func joinBF16x32AVX512(x *float32, pairs int)
+
+// peakAVX512 runs rounds times as many multiplications as the loop has accumulators.
 func peakAVX512(rounds int)
 
-// peakAVX2 runs rounds times as many fused multiply-adds as the loop has accumulators.
+// peakDotAVX512 runs rounds times as many multiplications as the loop has accumulators.
+func peakDotAVX512(rounds int)
+
+// peakAVX2 runs rounds times as many multiplications as the loop has accumulators.
 func peakAVX2(rounds int)
 
 // dot64AVX512 adds x*y, exact in float64, to the lanes.

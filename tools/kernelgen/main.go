@@ -51,14 +51,28 @@ func main() {
 
 // products generates the parts of the matrix product.
 func products() {
+	for _, shape := range []struct {
+		isa  isa
+		rows []int // heights of tiles, the largest first
+		cols int
+	}{{avx512, []int{12, 8, 4, 2, 1}, 32}, {avx2, []int{6, 4, 2, 1}, 16}} {
+		strip := shape.rows[0]
+		for _, rows := range shape.rows {
+			(&tileKernel{isa: shape.isa, rows: rows, strip: strip}).generate()
+		}
+		transpose(shape.isa, strip)
+		transpose(shape.isa, shape.isa.bytes/4)
+		copyParts(shape.isa, strip)
+		copyParts(shape.isa, shape.cols)
+		roundPairs(shape.isa, strip, false)
+		roundPairs(shape.isa, shape.cols, false)
+	}
 	for _, rows := range []int{12, 8, 4, 2, 1} {
-		tile(avx512, rows)
+		(&tileKernel{isa: avx512, rows: rows, strip: 12, dot: true}).generate()
 	}
-	for _, rows := range []int{6, 4, 2, 1} {
-		tile(avx2, rows)
-	}
-	transpose(avx512)
-	transpose(avx2)
-	peak(avx512, 24)
-	peak(avx2, 12)
+	roundPairs(avx512, 12, true)
+	roundPairs(avx512, 32, true)
+	peak(avx512, 24, false)
+	peak(avx512, 24, true)
+	peak(avx2, 12, false)
 }

@@ -1,19 +1,26 @@
 package main
 
 import (
+	"fmt"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// transpose generates the packing of a transposed operand: it reads as many
-// rows as a vector has lanes, a whole number of vectors long, and writes them
-// as columns. Strides are in bytes.
-func transpose(s isa) {
+// transpose generates the packing of an operand whose elements along k lie side
+// by side: it reads up to a vector's width of rows, a whole number of vectors
+// long, and writes them as columns. Strides are in bytes.
+func transpose(s isa, rows int) {
 	lanes := s.bytes / 4
-	TEXT("transpose"+s.name, NOSPLIT, "func(to *float32, toRow uintptr, from *float32, fromRow uintptr, blocks int)")
-	Doc("transpose" + s.name + " transposes square blocks of a vector's width, that lie side by side in from.")
+	name := fmt.Sprintf("transpose%d%s", rows, s.name)
+	TEXT(name, NOSPLIT, "func(to *float32, toRow uintptr, from *float32, fromRow uintptr, blocks int)")
+	Doc(name + " transposes blocks, as wide as a vector, that lie side by side in from.")
 	Pragma("noescape")
+	store := func(v reg.VecVirtual, to Mem) { VMOVUPS(v, to) }
+	if rows < lanes {
+		_, store = firstLanes(s, rows)
+	}
 	to, toRow := Load(Param("to"), GP64()), Load(Param("toRow"), GP64())
 	from, fromRow := Load(Param("from"), GP64()), Load(Param("fromRow"), GP64())
 	blocks := Load(Param("blocks"), GP64())
@@ -23,12 +30,16 @@ func transpose(s isa) {
 	MOVQ(from, row)
 	in := make([]reg.VecVirtual, lanes)
 	for i := range in {
+		if i >= rows {
+			in[i] = in[rows-1] // not stored
+			continue
+		}
 		in[i] = s.vec()
 		VMOVUPS(Mem{Base: row}, in[i])
 		ADDQ(fromRow, row)
 	}
 	for _, out := range exchangeLanes(s, exchangeFours(s, in)) {
-		VMOVUPS(out, Mem{Base: to})
+		store(out, Mem{Base: to})
 		ADDQ(toRow, to)
 	}
 	ADDQ(Imm(uint64(s.bytes)), from)
@@ -36,6 +47,109 @@ func transpose(s isa) {
 	JNZ(LabelRef("block"))
 	VZEROUPPER()
 	RET()
+}
+
+// firstLanes returns a load and a store of the first n lanes of a vector.
+func firstLanes(s isa, n int) (load func(Mem) reg.VecVirtual, store func(reg.VecVirtual, Mem)) {
+	if s == avx512 {
+		mask, bits := K(), GP32()
+		MOVL(U32(1<<n-1), bits)
+		KMOVW(bits, mask)
+		load = func(from Mem) reg.VecVirtual {
+			v := s.vec()
+			VMOVUPS_Z(from, mask, v)
+			return v
+		}
+		return load, func(v reg.VecVirtual, to Mem) { VMOVUPS(v, mask, to) }
+	}
+	mask := s.vec()
+	VMOVUPS(laneMask(s, n), mask)
+	load = func(from Mem) reg.VecVirtual {
+		v := s.vec()
+		VMASKMOVPS(from, mask, v)
+		return v
+	}
+	return load, func(v reg.VecVirtual, to Mem) { VMASKMOVPS(v, mask, to) }
+}
+
+// laneMasks holds what was already placed in the read-only data.
+var laneMasks = map[int]Mem{}
+
+// laneMask is a vector whose first n lanes have all bits set.
+func laneMask(s isa, n int) Mem {
+	if m, ok := laneMasks[n]; ok {
+		return m
+	}
+	m := GLOBL(fmt.Sprintf("first%d", n), RODATA|NOPTR)
+	for i := range s.bytes / 4 {
+		bits := uint32(0)
+		if i < n {
+			bits = 1<<32 - 1
+		}
+		DATA(4*i, U32(bits))
+	}
+	laneMasks[n] = m
+	return m
+}
+
+// copyParts generates the packing of an operand whose elements across k lie side
+// by side: it reads, from each of k rows, parts of the given number of floats,
+// and writes each part to a place of its own, one k after the other.
+func copyParts(s isa, width int) {
+	name := fmt.Sprintf("copy%d%s", width, s.name)
+	TEXT(name, NOSPLIT, "func(to *float32, toPart uintptr, from *float32, fromRow uintptr, k, parts int)")
+	Doc(name + " copies parts of rows; toPart is the distance of two parts' places.")
+	Pragma("noescape")
+	to, toPart := Load(Param("to"), GP64()), Load(Param("toPart"), GP64())
+	from, fromRow := Load(Param("from"), GP64()), Load(Param("fromRow"), GP64())
+	k, parts := Load(Param("k"), GP64()), Load(Param("parts"), GP64())
+	read, write, left := GP64(), GP64(), GP64()
+
+	Label("row")
+	MOVQ(from, read)
+	MOVQ(to, write)
+	MOVQ(parts, left)
+	Label("part")
+	for at := 0; at < 4*width; {
+		at += copyPiece(s, read, write, at, 4*width-at)
+	}
+	ADDQ(U32(4*width), read)
+	ADDQ(toPart, write)
+	DECQ(left)
+	JNZ(LabelRef("part"))
+	ADDQ(fromRow, from)
+	ADDQ(U32(4*width), to)
+	DECQ(k)
+	JNZ(LabelRef("row"))
+	VZEROUPPER()
+	RET()
+}
+
+// copyPiece copies the largest piece that a register holds of the bytes left,
+// and returns its size.
+func copyPiece(s isa, from, to reg.Register, at, left int) int {
+	in, out := Mem{Base: from, Disp: at}, Mem{Base: to, Disp: at}
+	switch {
+	case left >= s.bytes:
+		v := s.vec()
+		VMOVUPS(in, v)
+		VMOVUPS(v, out)
+		return s.bytes
+	case left >= 32:
+		v := YMM()
+		VMOVUPS(in, v)
+		VMOVUPS(v, out)
+		return 32
+	case left >= 16:
+		v := XMM()
+		VMOVUPS(in, v)
+		VMOVUPS(v, out)
+		return 16
+	}
+	v := GP64()
+	MOVQ(in, v)
+	MOVQ(v, out)
+	return 8
 }
 
 // exchangeFours transposes 4 x 4 blocks within 128-bit lanes: lane L of
@@ -86,27 +200,4 @@ func exchangeLanes(s isa, in [][4]reg.VecVirtual) []reg.VecVirtual {
 		}
 	}
 	return out
-}
-
-// peak generates a loop of independent fused multiply-adds on n accumulators:
-// what the processor could do at best.
-func peak(s isa, n int) {
-	TEXT("peak"+s.name, NOSPLIT, "func(rounds int)")
-	Doc("peak" + s.name + " runs rounds times as many fused multiply-adds as the loop has accumulators.")
-	rounds := Load(Param("rounds"), GP64())
-	x := s.vec()
-	VXORPS(x.AsY(), x.AsY(), x.AsY())
-	acc := make([]reg.VecVirtual, n)
-	for i := range acc {
-		acc[i] = s.vec()
-		VXORPS(acc[i].AsY(), acc[i].AsY(), acc[i].AsY())
-	}
-	Label("round")
-	for i := range acc {
-		VFMADD231PS(x, x, acc[i])
-	}
-	DECQ(rounds)
-	JNZ(LabelRef("round"))
-	VZEROUPPER()
-	RET()
 }

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/ir"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// roundPairs generates the second step of packing for BF16, in place: rows of
+// the given width, one per k, are rounded to bfloat16. For fused multiply-adds
+// they stay float32 and the two rows of each pair change places, as the odd
+// element comes first. For the dot product a pair becomes one row of 32-bit
+// words, the even element in the low half.
+func roundPairs(s isa, width int, dot bool) {
+	name := fmt.Sprintf("swapBF16x%d%s", width, s.name)
+	if dot {
+		name = fmt.Sprintf("joinBF16x%d%s", width, s.name)
+	}
+	TEXT(name, NOSPLIT, "func(x *float32, pairs int)")
+	Doc(name + " rounds pairs of packed rows to bfloat16.")
+	Pragma("noescape")
+	from, pairs := Load(Param("x"), GP64()), Load(Param("pairs"), GP64())
+	to := GP64()
+	MOVQ(from, to)
+	r := newRounder(s, width)
+
+	Label("pair")
+	for at := 0; at < 4*width; at += s.bytes {
+		even := r.round(Mem{Base: from, Disp: at})
+		odd := r.round(Mem{Base: from, Disp: at + 4*width})
+		if dot {
+			VPSRLD(Imm(16), even, even)
+			VPORD(odd, even, even)
+			r.store(even, Mem{Base: to, Disp: at})
+			continue
+		}
+		r.store(odd, Mem{Base: to, Disp: at})
+		r.store(even, Mem{Base: to, Disp: at + 4*width})
+	}
+	ADDQ(U32(8*width), from)
+	if dot {
+		ADDQ(U32(4*width), to)
+	} else {
+		MOVQ(from, to)
+	}
+	DECQ(pairs)
+	JNZ(LabelRef("pair"))
+	VZEROUPPER()
+	RET()
+}
+
+// rounder rounds vectors to bfloat16. The last vector of a row may be partial.
+type rounder struct {
+	isa
+	load                               func(Mem) reg.VecVirtual
+	store                              func(reg.VecVirtual, Mem)
+	exponent, sign, half, upper, quiet reg.VecVirtual
+}
+
+func newRounder(s isa, width int) *rounder {
+	r := &rounder{isa: s, store: func(v reg.VecVirtual, to Mem) { VMOVUPS(v, to) }}
+	r.load = func(from Mem) reg.VecVirtual {
+		v := s.vec()
+		VMOVUPS(from, v)
+		return v
+	}
+	if width < s.bytes/4 {
+		r.load, r.store = firstLanes(s, width)
+	}
+	g := group{isa: s}
+	r.exponent, r.sign = g.bits(0x7f800000), g.bits(0x80000000)
+	r.half, r.upper, r.quiet = g.bits(0x7fff), g.bits(0xffff0000), g.bits(0x00400000)
+	return r
+}
+
+// round adds half of the last bit that stays, less one unit unless that bit is
+// odd, and drops the lower half. Subnormals lose all but their sign; a NaN stays
+// one.
+func (r *rounder) round(from Mem) reg.VecVirtual {
+	x := r.load(from)
+	last, y := r.vec(), r.vec()
+	VPSRLD(Imm(16), x, last)
+	VPSLLD(Imm(31), last, last)
+	VPSRLD(Imm(31), last, last)
+	VPADDD(r.half, x, y)
+	VPADDD(last, y, y)
+	nan, zero := r.vec(), r.vec()
+	if r.isa == avx512 {
+		VPORD(r.quiet, x, nan)
+		VPANDD(r.sign, x, zero)
+		isNaN, isTiny := K(), K()
+		VCMPPS(Imm(unordered), x, x, isNaN)
+		VPTESTNMD(r.exponent, x, isTiny)
+		VMOVDQA32(nan, isNaN, y)
+		VMOVDQA32(zero, isTiny, y)
+		VPANDD(r.upper, y, y)
+		return y
+	}
+	VPOR(r.quiet, x, nan)
+	VPAND(r.sign, x, zero)
+	isNaN, isTiny, none := r.vec(), r.vec(), r.vec()
+	VCMPPS(Imm(unordered), x, x, isNaN)
+	VPAND(r.exponent, x, isTiny)
+	VPXOR(none, none, none)
+	VPCMPEQD(none, isTiny, isTiny)
+	VBLENDVPS(isNaN, nan, y, y)
+	VBLENDVPS(isTiny, zero, y, y)
+	VPAND(r.upper, y, y)
+	return y
+}
+
+// vecReg is a vector register, virtual or of a known number.
+type vecReg interface {
+	reg.Register
+	AsY() reg.Register
+}
+
+// vectors is the number of vector registers of AVX-512.
+const vectors = 32
+
+// vector returns a register: for dot one of known number, as its instruction is
+// written as bytes.
+func (t *tileKernel) vector() vecReg {
+	if !t.dot {
+		return t.vec()
+	}
+	t.used++
+	return zmm[t.used-1]
+}
+
+// multiply adds the products of a and b to sum.
+func (t *tileKernel) multiply(a, b, sum vecReg) {
+	if t.dot {
+		dotBF16(number(a), number(b), number(sum))
+		return
+	}
+	VFMADD231PS(a, b, sum)
+}
+
+// dotBF16 writes VDPBF16PS, which Go's assembler does not know, on registers of
+// these numbers: EVEX.512.F3.0F38.W0 52 /r.
+func dotBF16(a, b, sum int) {
+	inverted := func(register, bit, place int) uint32 { return uint32(^register>>bit&1) << place }
+	const prefix, map0F38, opcode, length512, direct = 0x62, 0x02, 0x52, 0x40, 0xc0
+	p0 := inverted(sum, 3, 7) | inverted(a, 4, 6) | inverted(a, 3, 5) | inverted(sum, 4, 4) | map0F38
+	p1 := uint32(^b&15)<<3 | 0x06 // bit 2 is always set; prefix F3
+	p2 := length512 | inverted(b, 4, 3)
+	modRM := direct | uint16(sum&7)<<3 | uint16(a&7)
+	Comment(fmt.Sprintf("VDPBF16PS Z%d, Z%d, Z%d", a, b, sum))
+	Instruction(&ir.Instruction{Opcode: "LONG", Operands: []Op{U32(prefix | p0<<8 | p1<<16 | p2<<24)}})
+	Instruction(&ir.Instruction{Opcode: "WORD", Operands: []Op{U16(opcode | modRM<<8)}})
+}
+
+// zmm are the registers by number.
+var zmm = []vecReg{reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7, reg.Z8, reg.Z9, reg.Z10,
+	reg.Z11, reg.Z12, reg.Z13, reg.Z14, reg.Z15, reg.Z16, reg.Z17, reg.Z18, reg.Z19, reg.Z20, reg.Z21,
+	reg.Z22, reg.Z23, reg.Z24, reg.Z25, reg.Z26, reg.Z27, reg.Z28, reg.Z29, reg.Z30, reg.Z31}
+
+func number(v vecReg) int { return slices.Index(zmm, v) }
