@@ -22,7 +22,6 @@ type attention struct {
 // attentionTile is one thread's scratch.
 type attentionTile struct {
 	p, dp []float32 // [queryTile, T]
-	part  []float32 // [T, dim]
 }
 
 func (a *attention) init(s *Stage) {
@@ -35,7 +34,6 @@ func (a *attention) init(s *Stage) {
 	for range s.e.Threads() {
 		a.tiles <- &attentionTile{
 			p: make([]float32, queryTile*c.SeqLen), dp: make([]float32, queryTile*c.SeqLen),
-			part: make([]float32, c.SeqLen*a.dim),
 		}
 	}
 	a.forwardItem, a.backwardItem = a.forwardGroup, a.backwardGroup // bound once: no allocation per call
@@ -109,23 +107,20 @@ func (a *attention) backwardTile(e *kernel.Engine, tile *attentionTile, row, gro
 	end := from + n
 	p := a.probabilities(e, tile, row, group, head, from, n)
 	dout := a.queries(a.dmixed, row, from, n, head)
-	a.accumulate(e, tile, a.keys(a.dv, row, end, group), p, dout, set)
+	a.accumulate(e, a.keys(a.dv, row, end, group), p, dout, set)
 
 	ds := kernel.View(tile.dp, n, end, a.T)
 	e.MatMul(ds, dout, a.keys(a.b.v, row, end, group).T())
 	e.SoftmaxBackward(ds.Data, p.Data, n, end, a.T, from, 1)
 	e.MatMul(a.queries(a.dq, row, from, n, head), ds, a.keys(a.b.k, row, end, group))
-	a.accumulate(e, tile, a.keys(a.dk, row, end, group), ds, a.queries(a.b.q, row, from, n, head), set)
+	a.accumulate(e, a.keys(a.dk, row, end, group), ds, a.queries(a.b.q, row, from, n, head), set)
 }
 
 // accumulate sets to = x^T y, or adds it.
-func (a *attention) accumulate(e *kernel.Engine, tile *attentionTile, to, x, y kernel.Mat, set bool) {
+func (a *attention) accumulate(e *kernel.Engine, to, x, y kernel.Mat, set bool) {
 	if set {
 		e.MatMul(to, x.T(), y)
-		return
-	}
-	e.MatMul(kernel.M(tile.part, to.Rows, a.dim), x.T(), y)
-	for r := range to.Rows {
-		kernel.Add(to.Data[r*to.Stride:][:a.dim], tile.part[r*a.dim:][:a.dim])
+	} else {
+		e.MatMulAdd(to, x.T(), y)
 	}
 }

@@ -23,48 +23,40 @@ func (s *Stage) forwardBlock(w []float32, i int, t *Tape, out []float32) {
 	e.Rotate(b.k, s.rows, s.config.SeqLen, s.config.KVHeads, s.rope, false)
 	kernel.Scale(b.q, s.scale)
 	s.attention.forward(b)
-	s.intoResidual(w, at.o, at.factored, b.h, b.mixed)
 	if at.receives {
-		addChannels(b.h, s.d, t.in, s.k, s.rows)
+		clear(b.h)
+		takeChannels(b.h, s.d, t.in, s.k, s.rows)
 	} else {
-		kernel.Add(b.h, b.x)
+		copy(b.h, b.x)
 	}
+	s.addToResidual(w, at.o, at.factored, b.h, b.mixed)
 
 	e.RMSNorm(b.n2, b.h, at.norm2.vec(w), b.inv2, s.rows, s.d)
 	e.MatMul(kernel.M(b.gate, s.rows, s.f), dense(b.n2), at.gate.mat(w).T())
 	e.MatMul(kernel.M(b.up, s.rows, s.f), dense(b.n2), at.up.mat(w).T())
 	e.SiLUMul(b.u, b.gate, b.up)
 	if !at.sends {
-		s.intoResidual(w, at.down, at.factored, b.y, b.u)
-		kernel.Add(b.y, b.h)
+		copy(b.y, b.h)
+		s.addToResidual(w, at.down, at.factored, b.y, b.u)
 		return
 	}
 	e.MatMul(dense(b.deep), kernel.M(b.u, s.rows, s.f), at.down.mat(w).T())
 	e.SiLU(b.active, b.deep)
-	e.MatMul(s.wire(out), dense(b.active), at.encode.mat(w).T())
-	addChannels(out, s.k, b.h, s.d, s.rows)
+	takeChannels(out, s.k, b.h, s.d, s.rows)
+	e.MatMulAdd(s.wire(out), dense(b.active), at.encode.mat(w).T())
 }
 
-// intoResidual sets y, d wide, to x W^T, or to (x Z^T) U^T where W = U Z.
-func (s *Stage) intoResidual(w []float32, at weight, factored bool, y, x []float32) {
+// addToResidual adds x W^T to y, d wide, or (x Z^T) U^T where W = U Z.
+func (s *Stage) addToResidual(w []float32, at weight, factored bool, y, x []float32) {
 	in := kernel.M(x, s.rows, at.cols)
 	out := kernel.M(y, s.rows, s.d)
 	if !factored {
-		s.e.MatMul(out, in, at.mat(w).T())
+		s.e.MatMulAdd(out, in, at.mat(w).T())
 		return
 	}
 	low := kernel.M(s.scratch.low, s.rows, s.k)
 	s.e.MatMul(low, in, at.mat(w).T())
-	s.e.MatMul(out, low, s.subspace().T())
-}
-
-// addChannels adds the leading channels of rows of x to those of y, as many as
-// the narrower of the two has.
-func addChannels(y []float32, yWidth int, x []float32, xWidth, rows int) {
-	n := min(yWidth, xWidth)
-	for r := range rows {
-		kernel.Add(y[r*yWidth:][:n], x[r*xWidth:][:n])
-	}
+	s.e.MatMulAdd(out, low, s.subspace().T())
 }
 
 // backwardBlock turns dx, the gradient by the block's output, into that by its
@@ -93,7 +85,7 @@ func (s *Stage) backwardBlock(w []float32, i int, t *Tape, dx, dout, grad, din [
 	}
 }
 
-// backwardProjection is the backward of intoResidual: it sets dx, the gradient
+// backwardProjection is the backward of addToResidual: it sets dx, the gradient
 // by x, and the weight's, from dy. It uses low.
 func (s *Stage) backwardProjection(w []float32, at weight, factored bool, dx, dy, x, grad []float32) {
 	d := kernel.M(dy, s.rows, s.d)
@@ -112,8 +104,7 @@ func (s *Stage) backwardGates(w []float32, at *blockWeights, b *blockTape, dx, g
 	e, x := s.e, &s.scratch
 	e.SiLUMulBackward(x.dg, x.du, x.du, b.gate, b.up) // du becomes the gradient by up(n)
 	s.linearBackward(w, at.gate, x.dn, x.dg, b.n2, grad)
-	s.linearBackward(w, at.up, x.dt, x.du, b.n2, grad)
-	kernel.Add(x.dn, x.dt)
+	s.linearBackwardAdd(w, at.up, x.dn, x.du, b.n2, grad)
 	dw := at.norm2.vec(grad)
 	clear(dw)
 	e.RMSNormBackward(dx, dw, x.dn, b.h, at.norm2.vec(w), b.inv2, s.rows, s.d)
@@ -128,10 +119,8 @@ func (s *Stage) backwardAttention(w []float32, at *blockWeights, b *blockTape, d
 	e.Rotate(x.dq, s.rows, s.config.SeqLen, s.config.Heads, s.rope, true)
 	e.Rotate(x.dk, s.rows, s.config.SeqLen, s.config.KVHeads, s.rope, true)
 	s.linearBackward(w, at.q, x.dn, x.dq, b.n1, grad)
-	s.linearBackward(w, at.k, x.dt, x.dk, b.n1, grad)
-	kernel.Add(x.dn, x.dt)
-	s.linearBackward(w, at.v, x.dt, x.dv, b.n1, grad)
-	kernel.Add(x.dn, x.dt)
+	s.linearBackwardAdd(w, at.k, x.dn, x.dk, b.n1, grad)
+	s.linearBackwardAdd(w, at.v, x.dn, x.dv, b.n1, grad)
 	dw := at.norm1.vec(grad)
 	clear(dw)
 	e.RMSNormBackward(dx, dw, x.dn, b.x, at.norm1.vec(w), b.inv1, s.rows, s.d)
@@ -143,6 +132,13 @@ func (s *Stage) linearBackward(w []float32, at weight, dx, dy, x, grad []float32
 	d := kernel.M(dy, s.rows, at.rows)
 	s.e.MatMul(at.mat(grad), d.T(), kernel.M(x, s.rows, at.cols))
 	s.e.MatMul(kernel.M(dx, s.rows, at.cols), d, at.mat(w))
+}
+
+// linearBackwardAdd is linearBackward, but adds the gradient by x to dx.
+func (s *Stage) linearBackwardAdd(w []float32, at weight, dx, dy, x, grad []float32) {
+	d := kernel.M(dy, s.rows, at.rows)
+	s.e.MatMul(at.mat(grad), d.T(), kernel.M(x, s.rows, at.cols))
+	s.e.MatMulAdd(kernel.M(dx, s.rows, at.cols), d, at.mat(w))
 }
 
 // takeChannels copies the leading channels of rows of x to those of y.

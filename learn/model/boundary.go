@@ -74,8 +74,7 @@ func (s *Stage) backwardSend(w []float32, at *blockWeights, b *blockTape, dx, do
 // backwardReceive adds to din what reaches the wire through x = relu(decode(s)).
 func (s *Stage) backwardReceive(w []float32, at *blockWeights, t *Tape, b *blockTape, dx, grad, din []float32) {
 	s.e.ReLUBackward(dx, dx, b.decoded)
-	s.linearBackward(w, at.decode, s.scratch.low, dx, t.in, grad)
-	kernel.Add(din, s.scratch.low)
+	s.linearBackwardAdd(w, at.decode, din, dx, t.in, grad)
 }
 
 // subspace views U, [d, k].
@@ -83,10 +82,10 @@ func (s *Stage) subspace() kernel.Mat { return kernel.M(s.u, s.d, s.k) }
 
 // fromSubspace sets x = U c + table[token]; c is [rows, k].
 func (s *Stage) fromSubspace(x, c []float32, tokens []int32) {
-	s.e.MatMul(kernel.M(x, s.rows, s.d), s.wire(c), s.subspace().T())
 	for r, token := range tokens {
-		kernel.Add(x[r*s.d:][:s.d], s.table[int(token)*s.d:][:s.d])
+		copy(x[r*s.d:][:s.d], s.table[int(token)*s.d:])
 	}
+	s.e.MatMulAdd(kernel.M(x, s.rows, s.d), s.wire(c), s.subspace().T())
 }
 
 // toSubspace sets c = U^T (x - table[token]); it changes x.

@@ -34,17 +34,13 @@ func (s *Stage) headRows(w []float32, first, n int) kernel.Mat {
 // and the gradients of the head and the final norm.
 func (s *Stage) backwardHead(w []float32, t *Tape, dx, grad []float32) {
 	x := &s.scratch
+	clear(x.dn)
 	n, scale := kernel.M(t.n, s.rows, s.d), 1/float32(s.rows)
 	for first := 0; first < s.config.Vocab; first += vocabChunk {
 		logits := s.chunk(w, t, first)
 		s.e.CrossEntropyGrad(t.loss, logits.Data, s.rows, logits.Cols, logits.Stride, first, t.targets, scale)
 		s.e.MatMul(s.headRows(grad, first, logits.Cols), logits.T(), n)
-		if first == 0 {
-			s.e.MatMul(kernel.M(x.dn, s.rows, s.d), logits, s.headRows(w, first, logits.Cols))
-			continue
-		}
-		s.e.MatMul(kernel.M(x.dt, s.rows, s.d), logits, s.headRows(w, first, logits.Cols))
-		kernel.Add(x.dn, x.dt)
+		s.e.MatMulAdd(kernel.M(x.dn, s.rows, s.d), logits, s.headRows(w, first, logits.Cols))
 	}
 	clear(dx)
 	dw := s.norm.vec(grad)

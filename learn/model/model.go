@@ -20,13 +20,13 @@
 //
 // Every operation is one of package kernel's, or a copy, gather or addition in
 // a stated order, so results are equal on all machines and at any number of
-// threads. A residual is added as matrix product + residual. Attention works on
-// tiles of 64 queries against all keys up to the end of the tile, with a softmax
-// over whole rows; queries are scaled by float32(1/sqrt(head width)) after their
-// rotation. The backward pass computes the probabilities again by the same
-// operations; within one key/value head the terms of dk and dv are added by
+// threads. A sum of matrix products, and a residual plus a product, is one chain
+// per element, in the order in which docs/numerics.md lists the terms. Attention
+// works on tiles of 64 queries against all keys up to the end of the tile, with a
+// softmax over whole rows; queries are scaled by float32(1/sqrt(head width))
+// after their rotation. The backward pass computes the probabilities again by the
+// same operations; within one key/value head the terms of dk and dv are added by
 // query head in increasing order and, within that, by tile from the last to the
-// first. The loss takes the vocabulary in chunks of 4096, computes each chunk's
-// logits again in the backward pass, and adds the chunks' terms of the
-// gradient in increasing order.
+// first. The loss takes the vocabulary in chunks of 4096 and computes each chunk's
+// logits again in the backward pass.
 package model
