@@ -27,36 +27,36 @@ func (e *Engine) multiply(p product) {
 	c.check("c")
 	a.check("a")
 	b.check("b")
-	threads := min(e.threads, c.Rows*c.Cols*a.Cols/minProduct)
-	if threads <= 1 {
+	if a.Cols == 0 {
+		p.empty()
+		return
+	}
+	if e.threads == 1 || c.Rows*c.Cols*a.Cols < minProduct {
 		p.compute(&e.pack)
 		return
 	}
-	e.mul = p
-	e.addSubs()
-	e.fork(threads, func(e *Engine, index, count int) {
-		e.mul.share(index, count).compute(&e.subs[index].pack)
-	})
-	e.mul = product{}
+	e.computeTogether(p)
 }
 
-// minProduct is the number of multiply-adds that is worth a thread.
+// minProduct is the number of multiply-adds that is worth more than one thread.
 const minProduct = 1 << 20
 
-// share returns the index-th of count parts of the product: some columns, or
-// some rows if there are few columns. Each part packs its own operands.
-func (p product) share(index, count int) product {
-	const cols, rows = 32, 12 // the largest tile
-	if p.c.Cols >= 4*cols*count || p.c.Cols > p.c.Rows {
-		from, to := share(p.c.Cols, cols, index, count)
-		p.b = p.b.part(0, from, p.b.Rows, to-from)
-		p.c = p.c.part(0, from, p.c.Rows, to-from)
-		return p
+// empty is the product of no terms.
+func (p product) empty() {
+	for i := 0; i < p.c.Rows && !p.add; i++ {
+		clear(p.c.Data[i*p.c.Stride:][:p.c.Cols])
 	}
-	from, to := share(p.c.Rows, rows, index, count)
-	p.a = p.a.part(from, 0, to-from, p.a.Cols)
-	p.c = p.c.part(from, 0, to-from, p.c.Cols)
-	return p
+}
+
+// computeRows runs the portable product, row by row on all threads.
+func (e *Engine) computeRows(p product) {
+	e.mul = p
+	e.fork(p.c.Rows, func(e *Engine, _, i int) {
+		p := e.mul
+		p.a, p.c = p.a.part(i, 0, 1, p.a.Cols), p.c.part(i, 0, 1, p.c.Cols)
+		p.portable()
+	})
+	e.mul = product{}
 }
 
 // portable computes the product in plain Go: the definition.

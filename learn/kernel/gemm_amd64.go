@@ -12,12 +12,16 @@ type scratch struct {
 }
 
 const (
-	blockK = 256 // terms that a tile adds before it moves on
-	strips = 4   // strips of A that are packed together
+	blockK   = 256 // terms that a tile adds before it moves on
+	together = 4   // strips of A, or panels of B, that are packed together
 	// directRows is the number of rows of A below which packing B does not pay.
 	directRows = 96
 	floatBytes = 4
 )
+
+// columnsPerBlock is the number of columns of B that are packed at once: half of
+// the second cache.
+var columnsPerBlock = max(256, secondCache/2/(blockK*floatBytes)&^31)
 
 // tileSize is the size of the active variant's tile of C.
 func tileSize() (rows, cols int) {
@@ -29,66 +33,112 @@ func tileSize() (rows, cols int) {
 
 // compute runs the product with the active variant on this goroutine.
 func (p product) compute(s *scratch) {
-	switch {
-	case active == portable:
+	if active == portable {
 		p.portable()
-	case p.a.Cols == 0 && !p.add:
-		for i := range p.c.Rows {
-			clear(p.c.Data[i*p.c.Stride:][:p.c.Cols])
-		}
-	case p.a.Cols > 0:
-		p.blocked(s)
+		return
+	}
+	for i := range p.blocks() {
+		b := p.block(i)
+		s.growB(b)
+		s.packB(b, 0, b.panels())
+		s.strips(b, s.b, 0, b.c.Rows)
 	}
 }
 
-// blocked computes the product block by block. Blocks of k are equally deep, and
-// a multiple of what packing takes at a time.
-func (p product) blocked(s *scratch) {
+// computeTogether runs the product on all threads: block after block, they pack B
+// and then share the strips of A.
+func (e *Engine) computeTogether(p product) {
+	if active == portable {
+		e.computeRows(p)
+		return
+	}
+	for i := range p.blocks() {
+		b := p.block(i)
+		e.mul = b
+		e.pack.growB(b)
+		e.fork((b.panels()+together-1)/together, func(e *Engine, _, i int) {
+			e.pack.packB(e.mul, i*together, min((i+1)*together, e.mul.panels()))
+		})
+		e.fork(b.stripItems(), func(e *Engine, worker, i int) {
+			from, to := e.mul.stripItem(i)
+			e.subs[worker].pack.strips(e.mul, e.pack.b, from, to)
+		})
+	}
+	e.mul = product{}
+}
+
+// blocks returns the number of blocks of B.
+func (p product) blocks() int {
+	_, deep, wide := p.blockSize()
+	return deep * wide
+}
+
+// blockSize returns the depth of a block of B, and how many blocks B is deep and
+// wide. Blocks are equally deep, by a multiple of what packing takes at a time.
+func (p product) blockSize() (depth, deep, wide int) {
 	const grain = 16
-	blocks := (p.a.Cols + blockK - 1) / blockK
-	depth := (p.a.Cols + blocks*grain - 1) / (blocks * grain) * grain
-	width := columnsPerBlock()
-	for j := 0; j < p.c.Cols; j += width {
-		cols := min(width, p.c.Cols-j)
-		for k := 0; k < p.a.Cols; k += depth {
-			terms := min(depth, p.a.Cols-k)
-			part := p
-			part.c = p.c.part(0, j, p.c.Rows, cols)
-			part.a = p.a.part(0, k, p.a.Rows, terms)
-			part.b = p.b.part(k, j, terms, cols)
-			part.add = p.add || k > 0
-			part.block(s)
-		}
-	}
+	deep = max(1, (p.b.Rows+blockK-1)/blockK)
+	depth = (p.b.Rows + deep*grain - 1) / (deep * grain) * grain
+	return depth, deep, (p.b.Cols + columnsPerBlock - 1) / columnsPerBlock
 }
 
-// columnsPerBlock is the number of columns of B that are packed at once: half of
-// the second cache.
-func columnsPerBlock() int { return max(256, secondCache/2/(blockK*floatBytes)&^31) }
+// block returns the product of the i-th block of B; those of the same columns
+// follow each other in increasing k.
+func (p product) block(i int) product {
+	depth, deep, _ := p.blockSize()
+	j, k := i/deep*columnsPerBlock, i%deep*depth
+	cols, terms := min(columnsPerBlock, p.b.Cols-j), min(depth, p.b.Rows-k)
+	p.c = p.c.part(0, j, p.c.Rows, cols)
+	p.a = p.a.part(0, k, p.a.Rows, terms)
+	p.b = p.b.part(k, j, terms, cols)
+	p.add = p.add || k > 0
+	return p
+}
 
-// block computes the product of one block of B.
-func (p product) block(s *scratch) {
+// Strips of A are shared out by the handful, and the last ones singly.
+
+// stripItems returns the number of shares of a block.
+func (p product) stripItems() int {
+	n, many := p.stripShares()
+	return many + n - many*together
+}
+
+func (p product) stripShares() (strips, many int) {
+	rows, _ := tileSize()
+	strips = (p.c.Rows + rows - 1) / rows
+	return strips, strips * 3 / 4 / together
+}
+
+// stripItem returns the rows of the i-th share.
+func (p product) stripItem(i int) (from, to int) {
+	rows, _ := tileSize()
+	_, many := p.stripShares()
+	if i < many {
+		return i * together * rows, (i + 1) * together * rows
+	}
+	from = (i + many*(together-1)) * rows
+	return from, min(from+rows, p.c.Rows)
+}
+
+// direct tells that whole panels of B are read where they lie.
+func (p product) direct() bool { return !p.bf16 && !p.b.Trans && p.c.Rows < directRows }
+
+// strips computes the rows [from, to) of a block whose B is packed in right, with
+// A's part of s.
+func (s *scratch) strips(p product, right []float32, from, to int) {
 	rows, cols := tileSize()
 	depth, width := p.b.Rows, p.b.Cols
-	direct := !p.bf16 && !p.b.Trans && p.c.Rows < directRows
-	if direct {
-		s.packB(p.b.part(0, width/cols*cols, depth, width%cols), cols, p.bf16)
-	} else {
-		s.packB(p.b, cols, p.bf16)
-	}
 	size := packedRows(depth)
-	for i := 0; i < p.c.Rows; i += strips * rows {
-		height := min(strips*rows, p.c.Rows-i)
+	t := tile{depth: depth, flags: p.flags()}
+	for i := from; i < to; i += together * rows {
+		height := min(together*rows, to-i)
 		s.packA(p.a.part(i, 0, height, depth), rows, p.bf16)
 		for n := 0; n < width; n += cols {
-			right, rightRow := s.b, cols
-			switch {
-			case !direct:
-				right = s.b[n*size:]
-			case n+cols <= width:
-				right, rightRow = p.b.Data[n:], p.b.Stride
+			if p.direct() && n+cols <= width {
+				t.right, t.rightRow = p.b.Data[n:], uintptr(p.b.Stride)*floatBytes
+			} else {
+				t.right, t.rightRow = right[n*size:], uintptr(cols)*floatBytes
 			}
-			t := tile{right: right, rightRow: uintptr(rightRow) * floatBytes, depth: depth, flags: p.flags()}
 			for r := 0; r < height; r += rows {
 				t.left = s.a[r*size:]
 				t.compute(s, p.c.part(i+r, n, min(rows, height-r), min(cols, width-n)))

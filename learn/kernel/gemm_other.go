@@ -8,3 +8,5 @@ type scratch struct{}
 func (p product) compute(*scratch) { p.portable() }
 
 func fmaLoop(rounds int) float64 { return portableFMALoop(rounds) }
+
+func (e *Engine) computeTogether(p product) { e.computeRows(p) }

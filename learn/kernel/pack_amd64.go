@@ -29,26 +29,41 @@ func (s *scratch) packA(a Mat, rows int, bf16 bool) {
 	}
 }
 
-// packB packs b into panels of the given number of columns, one after the other:
-// in a panel, row after row. What is missing of the last panel is zero.
-func (s *scratch) packB(b Mat, cols int, bf16 bool) {
-	const together = 4 // panels; their parts of a row are neighbours
-	size := cols * packedRows(b.Rows)
-	s.b = grow(s.b, (b.Cols+cols-1)/cols*size)
+// panels returns the number of panels of a block of B.
+func (p product) panels() int {
+	_, cols := tileSize()
+	return (p.b.Cols + cols - 1) / cols
+}
+
+// growB makes room for the panels of a block of B.
+func (s *scratch) growB(p product) {
+	_, cols := tileSize()
+	s.b = grow(s.b, p.panels()*cols*packedRows(p.b.Rows))
+}
+
+// packB packs the panels [from, to) of a block of B: in a panel, row after row.
+// What is missing of the last panel is zero. Panels that are read where they lie
+// are left out.
+func (s *scratch) packB(p product, from, to int) {
+	_, cols := tileSize()
+	b, size := p.b, cols*packedRows(p.b.Rows)
 	whole := b.Cols / cols
-	for n := 0; n < whole && !b.Trans; n += together {
-		parts := min(together, whole-n)
+	if p.direct() {
+		from = max(from, whole)
+	}
+	for n := from; n < min(to, whole) && !b.Trans; n += together {
+		parts := min(together, min(to, whole)-n)
 		copyPanels(&s.b[n*size], size, b.part(0, n*cols, b.Rows, parts*cols), parts)
 	}
-	for n := 0; n < b.Cols; n += cols {
-		panel := s.b[n/cols*size:][:size]
-		switch part := b.part(0, n, b.Rows, min(cols, b.Cols-n)); {
+	for n := from; n < to; n++ {
+		panel := s.b[n*size:][:size]
+		switch part := b.part(0, n*cols, b.Rows, min(cols, b.Cols-n*cols)); {
 		case part.Cols < cols:
 			packEdge(panel, part, cols)
 		case b.Trans:
 			packAcross(panel, part, cols)
 		}
-		if bf16 {
+		if p.bf16 {
 			roundPairs(panel, cols, b.Rows)
 		}
 	}
