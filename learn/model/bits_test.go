@@ -1,0 +1,108 @@
+package model_test
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/iota-train/iota/learn/kernel"
+	"github.com/iota-train/iota/learn/model"
+	"github.com/iota-train/iota/learn/optim"
+	"github.com/iota-train/iota/learn/tensor"
+)
+
+// trainedHash hashes losses, gradients and weights of three inner steps from
+// weights of which some are subnormal.
+func trainedHash(t rapid.TB, c model.Config, numerics kernel.Numerics, threads int) [sha256.Size]byte {
+	e := kernel.NewFor(numerics, threads)
+	defer e.Close()
+	p := newPipeline(t, c, e)
+	w, m, v := p.start(7), p.zeros(), p.zeros()
+	for _, x := range w {
+		for i := 3; i < len(x); i += 17 {
+			x[i] = math.Float32frombits(uint32(i) * 0x9e3779b1 & 0x807fffff)
+		}
+	}
+	h := sha256.New()
+	for step := 1; step <= 3; step++ {
+		loss := p.pass(w, randomTokens(c, uint64(step)))
+		if math.IsNaN(loss) || math.IsInf(loss, 0) {
+			t.Fatalf("loss %v in step %d", loss, step)
+		}
+		h.Write(binary.LittleEndian.AppendUint64(nil, math.Float64bits(loss)))
+		for stage := range w {
+			h.Write(tensor.Bytes(p.grads[stage]))
+			optim.NewAdamW().StepScaled(c.Params(stage), w[stage], p.grads[stage], m[stage], v[stage], 0.5, 1e-2, step)
+			h.Write(tensor.Bytes(w[stage]))
+		}
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// oneHash fails unless every variant gives one hash with 1, 2, 3 and 7 threads.
+func oneHash(t rapid.TB, c model.Config, numerics kernel.Numerics, variants []string) {
+	t.Helper()
+	was := kernel.Variant()
+	defer func() {
+		if err := kernel.Use(was); err != nil {
+			t.Fatal(err)
+		}
+	}()
+	var want [sha256.Size]byte
+	for i, name := range variants {
+		if err := kernel.Use(name); err != nil {
+			t.Fatal(err)
+		}
+		for j, threads := range []int{1, 2, 3, 7} {
+			got := trainedHash(t, c, numerics, threads)
+			if i == 0 && j == 0 {
+				want = got
+			}
+			if got != want {
+				t.Errorf("%s, %s with %d threads differs from %s with one: %+v", numerics, name, threads, variants[0], c)
+			}
+		}
+	}
+}
+
+var bothNumerics = []kernel.Numerics{kernel.F32, kernel.BF16}
+
+func TestEveryVariantAndThreadCountTrainsToOneHash(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(name string, from, to int) int { return rapid.IntRange(from, to).Draw(t, name) }
+		c := model.Config{
+			KVHeads: draw("key/value heads", 1, 2), FFN: draw("feed-forward width", 1, 45),
+			Vocab: draw("vocabulary", 2, 40), SeqLen: draw("T", 1, 18), Batch: draw("B", 1, 2),
+			Cuts: rapid.SampledFrom([][]int{{1}, {1, 1}, {1, 2}}).Draw(t, "cuts"), RopeTheta: 100,
+			Boundary: rapid.SampledFrom(boundaries).Draw(t, "boundary"), Wire: "f32",
+		}
+		c.Heads = c.KVHeads * draw("heads per group", 1, 2)
+		c.Width = c.Heads * 2 * draw("half a head", 1, 6)
+		c.BoundaryWidth = draw("k", 1, c.Width-1)
+		oneHash(t, c, rapid.SampledFrom(bothNumerics).Draw(t, "numerics"), kernel.Variants())
+	})
+}
+
+// TestStagesWorthSeveralThreadsTrainToOneHash has products that threads share; the
+// portable variant would take minutes.
+func TestStagesWorthSeveralThreadsTrainToOneHash(t *testing.T) {
+	c := model.Config{
+		Vocab: 301, Width: 136, Heads: 4, KVHeads: 2, FFN: 267, SeqLen: 130, Batch: 2,
+		Cuts: []int{1, 1}, RopeTheta: 10000, Boundary: model.Bottleneck, BoundaryWidth: 17, Wire: "f32",
+	}
+	var fast []string
+	for _, name := range kernel.Variants() {
+		if name != "portable" {
+			fast = append(fast, name)
+		}
+	}
+	if len(fast) == 0 {
+		t.Skip("this CPU has only the portable variant")
+	}
+	for _, numerics := range bothNumerics {
+		oneHash(t, c, numerics, fast)
+	}
+}
