@@ -33,7 +33,6 @@ func (e *Engine) Rotate(x []float32, rows, T, heads int, r *Rope, inverse bool) 
 
 func rotateRows(a *rowArgs, from, to int) {
 	half := a.rope.half
-	n := whole(half)
 	for r := from; r < to; r++ {
 		t := r % a.cols
 		cos, sin := a.rope.cos[t*half:][:half], a.rope.sin[t*half:][:half]
@@ -43,8 +42,7 @@ func rotateRows(a *rowArgs, from, to int) {
 			if a.inverse { // the same rotation with the pair exchanged
 				x, y = y, x
 			}
-			rotate(x[:n], y[:n], cos[:n], sin[:n])
-			rotatePortable(x[n:], y[n:], cos[n:], sin[n:])
+			rotate(x, y, cos, sin)
 		}
 	}
 }
