@@ -53,8 +53,8 @@ var answers = []answer{
 	}},
 	{"rotate", 0xbda203e360e670b1, func(e *Engine, in [5][]float32) [][]float32 {
 		r := NewRope(1000, checkCols, 10000)
-		e.Rotate(in[0], checkRows, 4, 1, r, false)
-		e.Rotate(in[1], checkRows, 4, 1, r, true)
+		e.Rotate(in[0], checkRows, 4, 1, r, 1, false)
+		e.Rotate(in[1], checkRows, 4, 1, r, 1, true)
 		return [][]float32{in[0], in[1], r.cos, r.sin}
 	}},
 	{"softmax", 0x59a8ef9b8526d4e2, func(e *Engine, in [5][]float32) [][]float32 {

@@ -52,7 +52,7 @@ func TestNothingIsAllocatedInTheSteadyState(t *testing.T) {
 				e.RMSNormBackward(y, c.in[3][:d], x, x, z[:d], inv, rows, d)
 				e.SiLUMul(y, x, z)
 				e.SiLUMulBackward(c.in[3], c.in[4], y, x, z)
-				e.Rotate(x, rows, 8, d/64, rope, false)
+				e.Rotate(x, rows, 8, d/64, rope, 0.5, false)
 				e.Softmax(c.in[5], rows, d, d, 3, inv)
 				e.SoftmaxBackward(y, c.in[5], rows, d, d, 3, 1)
 				l.Start()

@@ -5410,9 +5410,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func rotateAVX512(a []float32, b []float32, cos []float32, sin []float32)
+// func rotateAVX512(a []float32, b []float32, cos []float32, sin []float32, before float32, after float32)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·rotateAVX512(SB), NOSPLIT, $0-96
+TEXT ·rotateAVX512(SB), NOSPLIT, $0-104
 	MOVQ a_base+0(FP), CX
 	MOVQ a_len+8(FP), DX
 	MOVQ b_base+24(FP), BX
@@ -5425,50 +5425,62 @@ TEXT ·rotateAVX512(SB), NOSPLIT, $0-96
 	JMP  test
 
 group:
-	VMOVUPS (CX)(AX*1), Z0
-	VMOVUPS (BX)(AX*1), Z1
-	VMOVUPS (SI)(AX*1), Z2
-	VMOVUPS (DI)(AX*1), Z3
-	VMULPS  Z2, Z0, Z4
-	VMULPS  Z3, Z1, Z5
-	VSUBPS  Z5, Z4, Z4
-	VMOVUPS Z4, (CX)(AX*1)
-	VMULPS  Z2, Z1, Z1
-	VMULPS  Z3, Z0, Z0
-	VADDPS  Z0, Z1, Z0
-	VMOVUPS Z0, (BX)(AX*1)
-	ADDQ    $0x40, AX
+	VBROADCASTSS before+96(FP), Z0
+	VBROADCASTSS after+100(FP), Z1
+	VMOVUPS      (SI)(AX*1), Z2
+	VMOVUPS      (DI)(AX*1), Z3
+	VMOVUPS      (CX)(AX*1), Z4
+	VMULPS       Z0, Z4, Z4
+	VMOVUPS      (BX)(AX*1), Z5
+	VMULPS       Z0, Z5, Z0
+	VMULPS       Z2, Z4, Z5
+	VMULPS       Z3, Z0, Z6
+	VSUBPS       Z6, Z5, Z5
+	VMULPS       Z1, Z5, Z5
+	VMOVUPS      Z5, (CX)(AX*1)
+	VMULPS       Z2, Z0, Z0
+	VMULPS       Z3, Z4, Z2
+	VADDPS       Z2, Z0, Z0
+	VMULPS       Z1, Z0, Z0
+	VMOVUPS      Z0, (BX)(AX*1)
+	ADDQ         $0x40, AX
 
 test:
-	CMPQ      AX, R8
-	JLT       group
-	CMPQ      AX, DX
-	JEQ       done
-	LEAQ      window<>+64(SB), R8
-	ADDQ      AX, R8
-	SUBQ      DX, R8
-	VMOVUPS   (R8), Z0
-	VPMOVD2M  Z0, K1
-	VMOVUPS.Z (CX)(AX*1), K1, Z0
-	VMOVUPS.Z (BX)(AX*1), K1, Z1
-	VMOVUPS.Z (SI)(AX*1), K1, Z2
-	VMOVUPS.Z (DI)(AX*1), K1, Z3
-	VMULPS    Z2, Z0, Z4
-	VMULPS    Z3, Z1, Z5
-	VSUBPS    Z5, Z4, Z4
-	VMOVUPS   Z4, K1, (CX)(AX*1)
-	VMULPS    Z2, Z1, Z1
-	VMULPS    Z3, Z0, Z0
-	VADDPS    Z0, Z1, Z0
-	VMOVUPS   Z0, K1, (BX)(AX*1)
+	CMPQ         AX, R8
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), R8
+	ADDQ         AX, R8
+	SUBQ         DX, R8
+	VMOVUPS      (R8), Z0
+	VPMOVD2M     Z0, K1
+	VBROADCASTSS before+96(FP), Z0
+	VBROADCASTSS after+100(FP), Z1
+	VMOVUPS.Z    (SI)(AX*1), K1, Z2
+	VMOVUPS.Z    (DI)(AX*1), K1, Z3
+	VMOVUPS.Z    (CX)(AX*1), K1, Z4
+	VMULPS       Z0, Z4, Z4
+	VMOVUPS.Z    (BX)(AX*1), K1, Z5
+	VMULPS       Z0, Z5, Z0
+	VMULPS       Z2, Z4, Z5
+	VMULPS       Z3, Z0, Z6
+	VSUBPS       Z6, Z5, Z5
+	VMULPS       Z1, Z5, Z5
+	VMOVUPS      Z5, K1, (CX)(AX*1)
+	VMULPS       Z2, Z0, Z0
+	VMULPS       Z3, Z4, Z2
+	VADDPS       Z2, Z0, Z0
+	VMULPS       Z1, Z0, Z0
+	VMOVUPS      Z0, K1, (BX)(AX*1)
 
 done:
 	VZEROUPPER
 	RET
 
-// func rotateAVX2(a []float32, b []float32, cos []float32, sin []float32)
+// func rotateAVX2(a []float32, b []float32, cos []float32, sin []float32, before float32, after float32)
 // Requires: AVX
-TEXT ·rotateAVX2(SB), NOSPLIT, $0-96
+TEXT ·rotateAVX2(SB), NOSPLIT, $0-104
 	MOVQ a_base+0(FP), CX
 	MOVQ a_len+8(FP), DX
 	MOVQ b_base+24(FP), BX
@@ -5481,66 +5493,90 @@ TEXT ·rotateAVX2(SB), NOSPLIT, $0-96
 	JMP  test
 
 group:
-	VMOVUPS (CX)(AX*1), Y0
-	VMOVUPS (BX)(AX*1), Y1
-	VMOVUPS (SI)(AX*1), Y2
-	VMOVUPS (DI)(AX*1), Y3
-	VMULPS  Y2, Y0, Y4
-	VMULPS  Y3, Y1, Y5
-	VSUBPS  Y5, Y4, Y4
-	VMOVUPS Y4, (CX)(AX*1)
-	VMULPS  Y2, Y1, Y1
-	VMULPS  Y3, Y0, Y0
-	VADDPS  Y0, Y1, Y0
-	VMOVUPS Y0, (BX)(AX*1)
-	VMOVUPS 32(CX)(AX*1), Y0
-	VMOVUPS 32(BX)(AX*1), Y1
-	VMOVUPS 32(SI)(AX*1), Y2
-	VMOVUPS 32(DI)(AX*1), Y3
-	VMULPS  Y2, Y0, Y4
-	VMULPS  Y3, Y1, Y5
-	VSUBPS  Y5, Y4, Y4
-	VMOVUPS Y4, 32(CX)(AX*1)
-	VMULPS  Y2, Y1, Y1
-	VMULPS  Y3, Y0, Y0
-	VADDPS  Y0, Y1, Y0
-	VMOVUPS Y0, 32(BX)(AX*1)
-	ADDQ    $0x40, AX
+	VBROADCASTSS before+96(FP), Y0
+	VBROADCASTSS after+100(FP), Y1
+	VMOVUPS      (SI)(AX*1), Y2
+	VMOVUPS      (DI)(AX*1), Y3
+	VMOVUPS      (CX)(AX*1), Y4
+	VMULPS       Y0, Y4, Y4
+	VMOVUPS      (BX)(AX*1), Y5
+	VMULPS       Y0, Y5, Y0
+	VMULPS       Y2, Y4, Y5
+	VMULPS       Y3, Y0, Y6
+	VSUBPS       Y6, Y5, Y5
+	VMULPS       Y1, Y5, Y5
+	VMOVUPS      Y5, (CX)(AX*1)
+	VMULPS       Y2, Y0, Y0
+	VMULPS       Y3, Y4, Y2
+	VADDPS       Y2, Y0, Y0
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      Y0, (BX)(AX*1)
+	VBROADCASTSS before+96(FP), Y0
+	VBROADCASTSS after+100(FP), Y1
+	VMOVUPS      32(SI)(AX*1), Y2
+	VMOVUPS      32(DI)(AX*1), Y3
+	VMOVUPS      32(CX)(AX*1), Y4
+	VMULPS       Y0, Y4, Y4
+	VMOVUPS      32(BX)(AX*1), Y5
+	VMULPS       Y0, Y5, Y0
+	VMULPS       Y2, Y4, Y5
+	VMULPS       Y3, Y0, Y6
+	VSUBPS       Y6, Y5, Y5
+	VMULPS       Y1, Y5, Y5
+	VMOVUPS      Y5, 32(CX)(AX*1)
+	VMULPS       Y2, Y0, Y0
+	VMULPS       Y3, Y4, Y2
+	VADDPS       Y2, Y0, Y0
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      Y0, 32(BX)(AX*1)
+	ADDQ         $0x40, AX
 
 test:
-	CMPQ       AX, R8
-	JLT        group
-	CMPQ       AX, DX
-	JEQ        done
-	LEAQ       window<>+64(SB), R8
-	ADDQ       AX, R8
-	SUBQ       DX, R8
-	VMOVUPS    (R8), Y0
-	VMASKMOVPS (CX)(AX*1), Y0, Y1
-	VMASKMOVPS (BX)(AX*1), Y0, Y2
-	VMASKMOVPS (SI)(AX*1), Y0, Y3
-	VMASKMOVPS (DI)(AX*1), Y0, Y4
-	VMULPS     Y3, Y1, Y5
-	VMULPS     Y4, Y2, Y6
-	VSUBPS     Y6, Y5, Y5
-	VMASKMOVPS Y5, Y0, (CX)(AX*1)
-	VMULPS     Y3, Y2, Y2
-	VMULPS     Y4, Y1, Y1
-	VADDPS     Y1, Y2, Y1
-	VMASKMOVPS Y1, Y0, (BX)(AX*1)
-	VMOVUPS    32(R8), Y0
-	VMASKMOVPS 32(CX)(AX*1), Y0, Y1
-	VMASKMOVPS 32(BX)(AX*1), Y0, Y2
-	VMASKMOVPS 32(SI)(AX*1), Y0, Y3
-	VMASKMOVPS 32(DI)(AX*1), Y0, Y4
-	VMULPS     Y3, Y1, Y5
-	VMULPS     Y4, Y2, Y6
-	VSUBPS     Y6, Y5, Y5
-	VMASKMOVPS Y5, Y0, 32(CX)(AX*1)
-	VMULPS     Y3, Y2, Y2
-	VMULPS     Y4, Y1, Y1
-	VADDPS     Y1, Y2, Y1
-	VMASKMOVPS Y1, Y0, 32(BX)(AX*1)
+	CMPQ         AX, R8
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), R8
+	ADDQ         AX, R8
+	SUBQ         DX, R8
+	VMOVUPS      (R8), Y0
+	VBROADCASTSS before+96(FP), Y1
+	VBROADCASTSS after+100(FP), Y2
+	VMASKMOVPS   (SI)(AX*1), Y0, Y3
+	VMASKMOVPS   (DI)(AX*1), Y0, Y4
+	VMASKMOVPS   (CX)(AX*1), Y0, Y5
+	VMULPS       Y1, Y5, Y5
+	VMASKMOVPS   (BX)(AX*1), Y0, Y6
+	VMULPS       Y1, Y6, Y1
+	VMULPS       Y3, Y5, Y6
+	VMULPS       Y4, Y1, Y7
+	VSUBPS       Y7, Y6, Y6
+	VMULPS       Y2, Y6, Y6
+	VMASKMOVPS   Y6, Y0, (CX)(AX*1)
+	VMULPS       Y3, Y1, Y1
+	VMULPS       Y4, Y5, Y3
+	VADDPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VMASKMOVPS   Y1, Y0, (BX)(AX*1)
+	VMOVUPS      32(R8), Y0
+	VBROADCASTSS before+96(FP), Y1
+	VBROADCASTSS after+100(FP), Y2
+	VMASKMOVPS   32(SI)(AX*1), Y0, Y3
+	VMASKMOVPS   32(DI)(AX*1), Y0, Y4
+	VMASKMOVPS   32(CX)(AX*1), Y0, Y5
+	VMULPS       Y1, Y5, Y5
+	VMASKMOVPS   32(BX)(AX*1), Y0, Y6
+	VMULPS       Y1, Y6, Y1
+	VMULPS       Y3, Y5, Y6
+	VMULPS       Y4, Y1, Y7
+	VSUBPS       Y7, Y6, Y6
+	VMULPS       Y2, Y6, Y6
+	VMASKMOVPS   Y6, Y0, 32(CX)(AX*1)
+	VMULPS       Y3, Y1, Y1
+	VMULPS       Y4, Y5, Y3
+	VADDPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VMASKMOVPS   Y1, Y0, 32(BX)(AX*1)
 
 done:
 	VZEROUPPER

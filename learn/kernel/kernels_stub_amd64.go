@@ -293,15 +293,15 @@ func softmaxBackAVX512(dp []float32, p []float32, dot float32, scale float32)
 //go:noescape
 func softmaxBackAVX2(dp []float32, p []float32, dot float32, scale float32)
 
-// rotateAVX512 turns the pairs (a, b).
+// rotateAVX512 turns the pairs (a, b), multiplied by before, and multiplies them by after.
 //
 //go:noescape
-func rotateAVX512(a []float32, b []float32, cos []float32, sin []float32)
+func rotateAVX512(a []float32, b []float32, cos []float32, sin []float32, before float32, after float32)
 
-// rotateAVX2 turns the pairs (a, b).
+// rotateAVX2 turns the pairs (a, b), multiplied by before, and multiplies them by after.
 //
 //go:noescape
-func rotateAVX2(a []float32, b []float32, cos []float32, sin []float32)
+func rotateAVX2(a []float32, b []float32, cos []float32, sin []float32, before float32, after float32)
 
 // adamWAVX512 takes one optimizer step.
 //

@@ -193,13 +193,13 @@ func softmaxBackPortable(dp, p []float32, dot, scale float32) {
 	}
 }
 
-// rotatePortable turns the pairs (a[i], b[i]) by the angles with these cosines
-// and sines.
-func rotatePortable(a, b, cos, sin []float32) {
-	for i, x := range a {
-		y := b[i]
-		a[i] = float32(x*cos[i]) - float32(y*sin[i])
-		b[i] = float32(y*cos[i]) + float32(x*sin[i])
+// rotatePortable turns the pairs (a[i], b[i]), multiplied by before, by the
+// angles with these cosines and sines, and multiplies them by after.
+func rotatePortable(a, b, cos, sin []float32, before, after float32) {
+	for i := range a {
+		x, y := float32(a[i]*before), float32(b[i]*before)
+		a[i] = (float32(x*cos[i]) - float32(y*sin[i])) * after
+		b[i] = (float32(y*cos[i]) + float32(x*sin[i])) * after
 	}
 }
 

@@ -255,14 +255,14 @@ func softmaxBack(dp []float32, p []float32, dot float32, scale float32) {
 	}
 }
 
-func rotate(a []float32, b []float32, cos []float32, sin []float32) {
+func rotate(a []float32, b []float32, cos []float32, sin []float32, before float32, after float32) {
 	switch active {
 	case avx512:
-		rotateAVX512(a, b, cos, sin)
+		rotateAVX512(a, b, cos, sin, before, after)
 	case avx2:
-		rotateAVX2(a, b, cos, sin)
+		rotateAVX2(a, b, cos, sin, before, after)
 	default:
-		rotatePortable(a, b, cos, sin)
+		rotatePortable(a, b, cos, sin, before, after)
 	}
 }
 

@@ -58,7 +58,9 @@ func softmaxBack(dp []float32, p []float32, dot float32, scale float32) {
 	softmaxBackPortable(dp, p, dot, scale)
 }
 
-func rotate(a []float32, b []float32, cos []float32, sin []float32) { rotatePortable(a, b, cos, sin) }
+func rotate(a []float32, b []float32, cos []float32, sin []float32, before float32, after float32) {
+	rotatePortable(a, b, cos, sin, before, after)
+}
 
 func adamW(w []float32, g []float32, m []float32, v []float32, c *[10]float32) {
 	adamWPortable(w, g, m, v, c)

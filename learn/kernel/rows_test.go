@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -83,8 +84,8 @@ func (c rowCase) call(e *Engine, out map[string][]float32, use func(name string,
 	e.SiLUMul(use("silumul", 0), x, y)
 	e.SiLUMulBackward(use("silumul dg", 0), use("silumul dup", 0), c.in[2], x, y)
 	rope := NewRope(4, d/2*2, 10000)
-	e.Rotate(use("rotate", 0), rows, 4, 1, rope, false)
-	e.Rotate(use("rotate back", 0), rows, 4, 1, rope, true)
+	e.Rotate(use("rotate", 0), rows, 4, 1, rope, 0.3, false)
+	e.Rotate(use("rotate back", 0), rows, 4, 1, rope, 0.3, true)
 
 	lse := make([]float32, rows)
 	p := use("softmax", 0)
@@ -127,6 +128,30 @@ func TestElementWiseHasTheSameBitsInEveryVariantAndThreadCount(t *testing.T) {
 						t.Fatal(fmt.Errorf("%s, %d threads, %s: %w", variant, threads, name, err))
 					}
 				}
+			}
+		})
+	})
+}
+
+func TestAScaledRotationIsARotationAndAScaleInEitherOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := drawRows(t)
+		scale := rapid.Float32Range(-2, 2).Draw(t, "scale")
+		rope, e := NewRope(3, c.d/2*2, 10000), New(1)
+		eachVariant(t, func(variant string) {
+			one, two := slices.Clone(c.in[0]), slices.Clone(c.in[0])
+			e.Rotate(one, c.rows, 3, 1, rope, scale, false)
+			e.Rotate(two, c.rows, 3, 1, rope, 1, false)
+			n := c.rows * (c.d / 2 * 2)
+			Scale(two[:n], scale)
+			if err := sameBits(one, two); err != nil {
+				t.Fatal(fmt.Errorf("%s, forward: %w", variant, err))
+			}
+			e.Rotate(one, c.rows, 3, 1, rope, scale, true)
+			Scale(two[:n], scale)
+			e.Rotate(two, c.rows, 3, 1, rope, 1, true)
+			if err := sameBits(one, two); err != nil {
+				t.Fatal(fmt.Errorf("%s, inverse: %w", variant, err))
 			}
 		})
 	})

@@ -114,14 +114,18 @@ var kernels = []kernel{
 			d := g.sub(g.load("dp"), g.scalar("dot"))
 			g.store(g.mul(g.mul(g.load("p"), d), g.scalar("scale")), "dp")
 		}},
-	{"rotate", "turns the pairs (a, b).",
-		[]string{"a []float32", "b []float32", "cos []float32", "sin []float32"}, nil, func(g *group) {
-			a, b, cos, sin := g.load("a"), g.load("b"), g.load("cos"), g.load("sin")
-			g.store(g.sub(g.mul(a, cos), g.mul(b, sin)), "a")
-			g.store(g.add(g.mul(b, cos), g.mul(a, sin)), "b")
-		}},
+	{"rotate", "turns the pairs (a, b), multiplied by before, and multiplies them by after.",
+		[]string{"a []float32", "b []float32", "cos []float32", "sin []float32", "before float32", "after float32"}, nil, rotate},
 	{"adamW", "takes one optimizer step.",
 		[]string{"w []float32", "g []float32", "m []float32", "v []float32", "c *[10]float32"}, nil, adamW},
+}
+
+func rotate(g *group) {
+	before, after := g.scalar("before"), g.scalar("after")
+	cos, sin := g.load("cos"), g.load("sin")
+	a, b := g.mul(g.load("a"), before), g.mul(g.load("b"), before)
+	g.store(g.mul(g.sub(g.mul(a, cos), g.mul(b, sin)), after), "a")
+	g.store(g.mul(g.add(g.mul(b, cos), g.mul(a, sin)), after), "b")
 }
 
 // adamW reads the coefficients in the order of AdamWCoef's fields.
