@@ -69,8 +69,8 @@ func BenchmarkRows(b *testing.B) {
 		}},
 		{"CrossEntropyChunk", func() { l.Start(); e.CrossEntropyChunk(l, in[0], rows, d, d, 0, targets) }},
 		{"Rotate", func() { e.Rotate(in[1], rows, 256, d/64, rope, 1, false) }},
-		{"AdamW", func() { AdamW(in[1], in[0], in[3], in[4], AdamWCoef{Keep: 1, Beta1: 1, Beta2: 1}) }},
-		{"Add", func() { Add(in[1], in[0]) }},
+		{"AdamW", func() { e.AdamW(in[1], in[0], in[3], in[4], AdamWCoef{Keep: 1, Beta1: 1, Beta2: 1}) }},
+		{"Add", func() { e.Add(in[1], in[0]) }},
 		{"SumSquares", func() { SumSquares(in[0]) }},
 		{"AllFinite", func() { AllFinite(in[0]) }},
 	}

@@ -143,6 +143,7 @@ type rowArgs struct {
 	scale               float32
 	rope                *Rope
 	inverse             bool
+	adamW               [10]float32
 }
 
 // minWork is the number of elements below which a second thread costs more than

@@ -57,11 +57,13 @@ func (c rowCase) runInPlace(e *Engine) {
 func (c rowCase) call(e *Engine, out map[string][]float32, use func(name string, i int) []float32) {
 	x, y, w, rows, d := c.in[0], c.in[1], c.in[2][:c.d], c.rows, c.d
 	Add(use("add", 0), y)
+	e.Add(use("add on all", 0), y)
 	Sub(use("sub", 0), y)
 	Mul(use("mul", 0), y)
 	Axpy(use("axpy", 0), y, 0.3)
 	Scale(use("scale", 0), 0.7)
-	AdamW(use("adam w", 0), y, use("adam m", 2), use("adam v", 3),
+	e.Scale(use("scale on all", 0), 0.7)
+	e.AdamW(use("adam w", 0), y, use("adam m", 2), use("adam v", 3),
 		AdamWCoef{0.9, 0.9, 0.1, 0.95, 0.05, 10, 20, 0.999, 0.001, 1e-8})
 	finite := float32(0)
 	if AllFinite(x) {

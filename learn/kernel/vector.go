@@ -1,6 +1,20 @@
 package kernel
 
 // Add adds a to dst.
+func (e *Engine) Add(dst, a []float32) {
+	e.rows(rowArgs{run: addPart, n: len(a), grain: lanes, y: dst[:len(a)], x: a}, 1)
+}
+
+func addPart(a *rowArgs, from, to int) { add(a.y[from:to], a.x[from:to]) }
+
+// Scale multiplies dst by s.
+func (e *Engine) Scale(dst []float32, s float32) {
+	e.rows(rowArgs{run: scalePart, n: len(dst), grain: lanes, y: dst, scale: s}, 1)
+}
+
+func scalePart(a *rowArgs, from, to int) { scale(a.y[from:to], a.scale) }
+
+// Add adds a to dst, on the calling thread only, as all that is not an Engine's.
 func Add(dst, a []float32) { add(dst[:len(a)], a) }
 
 // Sub subtracts a from dst.
@@ -38,8 +52,12 @@ type AdamWCoef struct {
 //
 //	g' = g Grad;  m = Beta1 m + Rest1 g';  v = Beta2 v + (Rest2 g') g'
 //	w  = w Keep - LR (m Correct1 / (sqrt(v Correct2) + Eps))
-func AdamW(w, g, m, v []float32, c AdamWCoef) {
+func (e *Engine) AdamW(w, g, m, v []float32, c AdamWCoef) {
 	n := len(g)
-	k := [10]float32{c.Grad, c.Beta1, c.Rest1, c.Beta2, c.Rest2, c.Correct1, c.Correct2, c.Keep, c.LR, c.Eps}
-	adamW(w[:n], g, m[:n], v[:n], &k)
+	e.rows(rowArgs{run: adamWPart, n: n, grain: lanes, y: w[:n], x: g, p: m[:n], q: v[:n],
+		adamW: [10]float32{c.Grad, c.Beta1, c.Rest1, c.Beta2, c.Rest2, c.Correct1, c.Correct2, c.Keep, c.LR, c.Eps}}, 1)
+}
+
+func adamWPart(a *rowArgs, from, to int) {
+	adamW(a.y[from:to], a.x[from:to], a.p[from:to], a.q[from:to], &a.adamW)
 }
