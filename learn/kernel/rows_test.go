@@ -29,6 +29,9 @@ func drawRows(t *rapid.T) rowCase {
 	for i := range c.in {
 		c.in[i] = make([]float32, c.rows*c.d)
 		fill(rng, c.in[i], kind)
+		for j := range c.in[i] {
+			c.in[i][j] *= float32(1 - 2*rng.IntN(2)) // both infinities
+		}
 	}
 	for range c.rows {
 		c.targets = append(c.targets, int32(rng.IntN(c.d+1)))
