@@ -93,7 +93,7 @@ func (s *single) train(ctx context.Context, rules *message.Rules, tokens uint64,
 				s.text.MicroBatch(benchSeed, uint64(b), s.shape.Batch, s.shape.SeqLen, k.tokens)
 				k.loss = k.stage.Loss(s.w, k.tokens, nil, k.tape)
 				k.stage.Backward(s.w, k.tape, nil, k.g, nil)
-				kernel.Add(k.sum, k.g)
+				k.engine.Add(k.sum, k.g)
 			}
 		})
 		progress := float64(next) / float64(batches)
@@ -109,9 +109,9 @@ func (s *single) step(rules *message.Rules, n, lr float32) {
 		for _, p := range k.part {
 			part := g[p.Offset : p.Offset+p.Size]
 			for _, other := range s.workers[1:] {
-				kernel.Add(part, other.sum[p.Offset:p.Offset+p.Size])
+				k.engine.Add(part, other.sum[p.Offset:p.Offset+p.Size])
 			}
-			kernel.Scale(part, 1/n)
+			k.engine.Scale(part, 1/n)
 		}
 		norms[i] = optim.NormSquared(k.part, g)
 	})
@@ -123,7 +123,7 @@ func (s *single) step(rules *message.Rules, n, lr float32) {
 	s.adam.Decay = rules.GetWeightDecay()
 	scale := optim.Clip(math.Sqrt(total), rules.GetClip())
 	s.each(func(_ int, k *singleWorker) {
-		s.adam.StepScaled(k.part, s.w, g, s.m, s.v, scale, lr, s.steps)
+		s.adam.StepScaled(k.engine, k.part, s.w, g, s.m, s.v, scale, lr, s.steps)
 	})
 }
 

@@ -104,7 +104,7 @@ func (s stageCase) measure(b *benchReport, threads int) error {
 	forward := func() { stage.Forward(w, tokens, in, out, tape) }
 	both := func() { forward(); stage.Backward(w, tape, dout, grad, din) }
 	adam, t := optim.NewAdamW(), 0
-	step := func() { t++; adam.Step(stage.Params(), w, grad, m, v, 1e-3, t) }
+	step := func() { t++; adam.Step(engine, stage.Params(), w, grad, m, v, 1e-3, t) }
 
 	both() // warm up
 	name := fmt.Sprintf("%s, %.2f M parameters, %d x %d", s.name, float64(size)/1e6, c.Batch, c.SeqLen)

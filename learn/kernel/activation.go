@@ -7,9 +7,7 @@ func (e *Engine) SiLUMul(u, g, up []float32) {
 }
 
 func siluMulPart(a *rowArgs, from, to int) {
-	mid := from + whole(to-from)
-	siluMul(a.y[from:mid], a.x[from:mid], a.p[from:mid])
-	siluMulPortable(a.y[mid:to], a.x[mid:to], a.p[mid:to])
+	siluMul(a.y[from:to], a.x[from:to], a.p[from:to])
 }
 
 // SiLUMulBackward sets dg and dup, the gradients of g and up in SiLUMul, given
@@ -21,9 +19,7 @@ func (e *Engine) SiLUMulBackward(dg, dup, du, g, up []float32) {
 }
 
 func siluMulBackPart(a *rowArgs, from, to int) {
-	mid := from + whole(to-from)
-	siluMulBack(a.y[from:mid], a.z[from:mid], a.w[from:mid], a.x[from:mid], a.p[from:mid])
-	siluMulBackPortable(a.y[mid:to], a.z[mid:to], a.w[mid:to], a.x[mid:to], a.p[mid:to])
+	siluMulBack(a.y[from:to], a.z[from:to], a.w[from:to], a.x[from:to], a.p[from:to])
 }
 
 // SiLU sets y = silu(x).
@@ -32,9 +28,7 @@ func (e *Engine) SiLU(y, x []float32) {
 }
 
 func siluPart(a *rowArgs, from, to int) {
-	mid := from + whole(to-from)
-	silu(a.y[from:mid], a.x[from:mid])
-	siluPortable(a.y[mid:to], a.x[mid:to])
+	silu(a.y[from:to], a.x[from:to])
 }
 
 // SiLUBackward sets dx = dy * silu'(x).
@@ -44,28 +38,24 @@ func (e *Engine) SiLUBackward(dx, dy, x []float32) {
 }
 
 func siluBackPart(a *rowArgs, from, to int) {
-	siluBackPortable(a.y[from:to], a.w[from:to], a.x[from:to])
+	siluBack(a.y[from:to], a.w[from:to], a.x[from:to])
 }
 
-// ReLU sets y = x where x > 0, else 0.
+// ReLU sets y = 0 where x <= 0, else x.
 func (e *Engine) ReLU(y, x []float32) {
-	y = y[:len(x)]
-	for i, v := range x {
-		if v <= 0 {
-			v = 0
-		}
-		y[i] = v
-	}
+	e.rows(rowArgs{run: reluPart, n: len(x), grain: lanes, y: y[:len(x)], x: x}, 1)
 }
 
-// ReLUBackward sets dx = dy where x > 0, else 0.
+func reluPart(a *rowArgs, from, to int) {
+	relu(a.y[from:to], a.x[from:to])
+}
+
+// ReLUBackward sets dx = 0 where x <= 0, else dy.
 func (e *Engine) ReLUBackward(dx, dy, x []float32) {
-	dx, dy = dx[:len(x)], dy[:len(x)]
-	for i, v := range x {
-		d := dy[i]
-		if v <= 0 {
-			d = 0
-		}
-		dx[i] = d
-	}
+	n := len(x)
+	e.rows(rowArgs{run: reluBackPart, n: n, grain: lanes, y: dx[:n], w: dy[:n], x: x}, 1)
+}
+
+func reluBackPart(a *rowArgs, from, to int) {
+	reluBack(a.y[from:to], a.w[from:to], a.x[from:to])
 }

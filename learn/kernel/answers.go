@@ -24,7 +24,7 @@ var answers = []answer{
 	}},
 	{"adamw", 0x5ca2be5603eff37a, func(e *Engine, in [5][]float32) [][]float32 {
 		Mul(in[3], in[3])
-		AdamW(in[0], in[1], in[2], in[3], AdamWCoef{0.9, 0.9, 0.1, 0.95, 0.05, 10, 20, 0.999, 0.001, 1e-8})
+		e.AdamW(in[0], in[1], in[2], in[3], AdamWCoef{0.9, 0.9, 0.1, 0.95, 0.05, 10, 20, 0.999, 0.001, 1e-8})
 		return in[:4]
 	}},
 	{"rmsnorm", 0x64adaab67a8e45f3, func(e *Engine, in [5][]float32) [][]float32 {
@@ -53,8 +53,8 @@ var answers = []answer{
 	}},
 	{"rotate", 0xbda203e360e670b1, func(e *Engine, in [5][]float32) [][]float32 {
 		r := NewRope(1000, checkCols, 10000)
-		e.Rotate(in[0], checkRows, 4, 1, r, false)
-		e.Rotate(in[1], checkRows, 4, 1, r, true)
+		e.Rotate(in[0], checkRows, 4, 1, r, 1, false)
+		e.Rotate(in[1], checkRows, 4, 1, r, 1, true)
 		return [][]float32{in[0], in[1], r.cos, r.sin}
 	}},
 	{"softmax", 0x59a8ef9b8526d4e2, func(e *Engine, in [5][]float32) [][]float32 {

@@ -62,10 +62,16 @@ func BenchmarkRows(b *testing.B) {
 		{"SiLUMul", func() { e.SiLUMul(in[1], in[0], in[2]) }},
 		{"SiLUMulBackward", func() { e.SiLUMulBackward(in[1], in[3], in[4], in[0], in[2]) }},
 		{"Softmax", func() { copy(in[5], in[0]); e.Softmax(in[5], rows, d, d, d, nil) }},
+		{"SoftmaxCausal", func() {
+			copy(in[5], in[0])
+			for at := 0; at < rows*d; at += d * d {
+				e.Softmax(in[5][at:], d, d, d, 0, nil)
+			}
+		}},
 		{"CrossEntropyChunk", func() { l.Start(); e.CrossEntropyChunk(l, in[0], rows, d, d, 0, targets) }},
-		{"Rotate", func() { e.Rotate(in[1], rows, 256, d/64, rope, false) }},
-		{"AdamW", func() { AdamW(in[1], in[0], in[3], in[4], AdamWCoef{Keep: 1, Beta1: 1, Beta2: 1}) }},
-		{"Add", func() { Add(in[1], in[0]) }},
+		{"Rotate", func() { e.Rotate(in[1], rows, 256, d/64, rope, 1, false) }},
+		{"AdamW", func() { e.AdamW(in[1], in[0], in[3], in[4], AdamWCoef{Keep: 1, Beta1: 1, Beta2: 1}) }},
+		{"Add", func() { e.Add(in[1], in[0]) }},
 		{"SumSquares", func() { SumSquares(in[0]) }},
 		{"AllFinite", func() { AllFinite(in[0]) }},
 	}

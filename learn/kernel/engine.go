@@ -65,6 +65,7 @@ type rowArgs struct {
 	scale               float32
 	rope                *Rope
 	inverse             bool
+	adamW               [10]float32
 }
 
 // minWork is the number of elements that is worth a thread's while.

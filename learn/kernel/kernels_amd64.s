@@ -4676,191 +4676,251 @@ round:
 	VZEROUPPER
 	RET
 
-// func dot64AVX512(l *[16]float64, x []float32, y []float32)
-// Requires: AVX, AVX512F
-TEXT ·dot64AVX512(SB), NOSPLIT, $0-56
-	MOVQ    l+0(FP), AX
-	MOVQ    x_len+16(FP), CX
-	MOVQ    x_base+8(FP), DX
-	MOVQ    y_base+32(FP), BX
-	VMOVUPD (AX), Z0
-	VMOVUPD 64(AX), Z1
-	SHLQ    $0x02, CX
-	XORQ    SI, SI
-	JMP     test
+DATA window<>+0(SB)/8, $0xffffffffffffffff
+DATA window<>+8(SB)/8, $0xffffffffffffffff
+DATA window<>+16(SB)/8, $0xffffffffffffffff
+DATA window<>+24(SB)/8, $0xffffffffffffffff
+DATA window<>+32(SB)/8, $0xffffffffffffffff
+DATA window<>+40(SB)/8, $0xffffffffffffffff
+DATA window<>+48(SB)/8, $0xffffffffffffffff
+DATA window<>+56(SB)/8, $0xffffffffffffffff
+DATA window<>+64(SB)/8, $0x0000000000000000
+DATA window<>+72(SB)/8, $0x0000000000000000
+DATA window<>+80(SB)/8, $0x0000000000000000
+DATA window<>+88(SB)/8, $0x0000000000000000
+DATA window<>+96(SB)/8, $0x0000000000000000
+DATA window<>+104(SB)/8, $0x0000000000000000
+DATA window<>+112(SB)/8, $0x0000000000000000
+DATA window<>+120(SB)/8, $0x0000000000000000
+GLOBL window<>(SB), RODATA|NOPTR, $128
+
+// func rowMaxAVX512(x []float32) float32
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·rowMaxAVX512(SB), NOSPLIT, $0-28
+	VBROADCASTSS bitsff800000<>+0(SB), Z0
+	MOVQ         x_base+0(FP), CX
+	MOVQ         x_len+8(FP), DX
+	SHLQ         $0x02, DX
+	MOVQ         DX, BX
+	ANDQ         $-64, BX
+	XORQ         AX, AX
+	JMP          test
 
 group:
-	VCVTPS2PD   (DX)(SI*1), Z2
-	VCVTPS2PD   (BX)(SI*1), Z3
-	VFMADD231PD Z2, Z3, Z0
-	VCVTPS2PD   32(DX)(SI*1), Z2
-	VCVTPS2PD   32(BX)(SI*1), Z3
-	VFMADD231PD Z2, Z3, Z1
-	ADDQ        $0x40, SI
-
-test:
-	CMPQ    SI, CX
-	JLT     group
-	VMOVUPD Z0, (AX)
-	VMOVUPD Z1, 64(AX)
-	VZEROUPPER
-	RET
-
-// func dot64AVX2(l *[16]float64, x []float32, y []float32)
-// Requires: AVX, FMA3
-TEXT ·dot64AVX2(SB), NOSPLIT, $0-56
-	MOVQ    l+0(FP), AX
-	MOVQ    x_len+16(FP), CX
-	MOVQ    x_base+8(FP), DX
-	MOVQ    y_base+32(FP), BX
-	VMOVUPD (AX), Y0
-	VMOVUPD 32(AX), Y1
-	VMOVUPD 64(AX), Y2
-	VMOVUPD 96(AX), Y3
-	SHLQ    $0x02, CX
-	XORQ    SI, SI
-	JMP     test
-
-group:
-	VCVTPS2PD   (DX)(SI*1), Y4
-	VCVTPS2PD   (BX)(SI*1), Y5
-	VFMADD231PD Y4, Y5, Y0
-	VCVTPS2PD   16(DX)(SI*1), Y4
-	VCVTPS2PD   16(BX)(SI*1), Y5
-	VFMADD231PD Y4, Y5, Y1
-	VCVTPS2PD   32(DX)(SI*1), Y4
-	VCVTPS2PD   32(BX)(SI*1), Y5
-	VFMADD231PD Y4, Y5, Y2
-	VCVTPS2PD   48(DX)(SI*1), Y4
-	VCVTPS2PD   48(BX)(SI*1), Y5
-	VFMADD231PD Y4, Y5, Y3
-	ADDQ        $0x40, SI
-
-test:
-	CMPQ    SI, CX
-	JLT     group
-	VMOVUPD Y0, (AX)
-	VMOVUPD Y1, 32(AX)
-	VMOVUPD Y2, 64(AX)
-	VMOVUPD Y3, 96(AX)
-	VZEROUPPER
-	RET
-
-// func rowMaxAVX512(l *[16]float32, x []float32)
-// Requires: AVX, AVX512F
-TEXT ·rowMaxAVX512(SB), NOSPLIT, $0-32
-	MOVQ    l+0(FP), DX
-	MOVQ    x_base+8(FP), BX
-	MOVQ    x_len+16(FP), CX
-	VMOVUPS (DX), Z0
-	SHLQ    $0x02, CX
-	XORQ    AX, AX
-	JMP     test
-
-group:
-	VMOVUPS (BX)(AX*1), Z1
+	VMOVUPS (CX)(AX*1), Z1
 	VMAXPS  Z0, Z1, Z0
 	ADDQ    $0x40, AX
 
 test:
-	CMPQ    AX, CX
-	JLT     group
-	VMOVUPS Z0, (DX)
+	CMPQ      AX, BX
+	JLT       group
+	CMPQ      AX, DX
+	JEQ       done
+	LEAQ      window<>+64(SB), BX
+	ADDQ      AX, BX
+	SUBQ      DX, BX
+	VMOVUPS   (BX), Z1
+	VPMOVD2M  Z1, K1
+	VMOVUPS.Z (CX)(AX*1), K1, Z1
+	VMAXPS    Z0, Z1, Z1
+	VMOVAPS   Z1, K1, Z0
+
+done:
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VMAXPS        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VMAXPS        X1, X0, X0
+	VPERMILPS     $0x0e, X0, X1
+	VMAXPS        X1, X0, X0
+	VMOVSHDUP     X0, X1
+	VMAXPS        X1, X0, X0
+	VMOVSS        X0, ret+24(FP)
 	VZEROUPPER
 	RET
 
-// func rowMaxAVX2(l *[16]float32, x []float32)
+DATA bitsff800000<>+0(SB)/4, $0xff800000
+GLOBL bitsff800000<>(SB), RODATA|NOPTR, $4
+
+// func rowMaxAVX2(x []float32) float32
 // Requires: AVX
-TEXT ·rowMaxAVX2(SB), NOSPLIT, $0-32
-	MOVQ    l+0(FP), DX
-	MOVQ    x_base+8(FP), BX
-	MOVQ    x_len+16(FP), CX
-	VMOVUPS (DX), Y0
-	VMOVUPS 32(DX), Y1
-	SHLQ    $0x02, CX
-	XORQ    AX, AX
-	JMP     test
+TEXT ·rowMaxAVX2(SB), NOSPLIT, $0-28
+	VBROADCASTSS bitsff800000<>+0(SB), Y0
+	VBROADCASTSS bitsff800000<>+0(SB), Y1
+	MOVQ         x_base+0(FP), CX
+	MOVQ         x_len+8(FP), DX
+	SHLQ         $0x02, DX
+	MOVQ         DX, BX
+	ANDQ         $-64, BX
+	XORQ         AX, AX
+	JMP          test
 
 group:
-	VMOVUPS (BX)(AX*1), Y2
+	VMOVUPS (CX)(AX*1), Y2
 	VMAXPS  Y0, Y2, Y0
-	VMOVUPS 32(BX)(AX*1), Y2
+	VMOVUPS 32(CX)(AX*1), Y2
 	VMAXPS  Y1, Y2, Y1
 	ADDQ    $0x40, AX
 
 test:
-	CMPQ    AX, CX
-	JLT     group
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
+	CMPQ       AX, BX
+	JLT        group
+	CMPQ       AX, DX
+	JEQ        done
+	LEAQ       window<>+64(SB), BX
+	ADDQ       AX, BX
+	SUBQ       DX, BX
+	VMOVUPS    (BX), Y2
+	VMASKMOVPS (CX)(AX*1), Y2, Y3
+	VMAXPS     Y0, Y3, Y3
+	VBLENDVPS  Y2, Y3, Y0, Y0
+	VMOVUPS    32(BX), Y2
+	VMASKMOVPS 32(CX)(AX*1), Y2, Y3
+	VMAXPS     Y1, Y3, Y3
+	VBLENDVPS  Y2, Y3, Y1, Y1
+
+done:
+	VMAXPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VMAXPS       X1, X0, X0
+	VPERMILPS    $0x0e, X0, X1
+	VMAXPS       X1, X0, X0
+	VMOVSHDUP    X0, X1
+	VMAXPS       X1, X0, X0
+	VMOVSS       X0, ret+24(FP)
 	VZEROUPPER
 	RET
 
-// func expSumAVX512(l *[16]float32, x []float32, shift float32)
+// func expSumAVX512(x []float32, shift float32) float32
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·expSumAVX512(SB), NOSPLIT, $0-36
-	MOVQ    l+0(FP), DX
-	MOVQ    x_base+8(FP), BX
-	MOVQ    x_len+16(FP), CX
-	VMOVUPS (DX), Z0
-	SHLQ    $0x02, CX
-	XORQ    AX, AX
-	JMP     test
+	VXORPS Y0, Y0, Y0
+	MOVQ   x_base+0(FP), CX
+	MOVQ   x_len+8(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   DX, BX
+	ANDQ   $-64, BX
+	XORQ   AX, AX
+	JMP    test
 
 group:
-	VMOVUPS      (BX)(AX*1), Z1
-	VBROADCASTSS shift+32(FP), Z2
+	VMOVUPS      (CX)(AX*1), Z1
+	VBROADCASTSS shift+24(FP), Z2
 	VSUBPS       Z2, Z1, Z1
 	VBROADCASTSS bits4b400000<>+0(SB), Z2
-	VBROADCASTSS bits3fb8aa3b<>+0(SB), Z3
-	VMULPS       Z3, Z1, Z3
-	VADDPS       Z2, Z3, Z3
-	VSUBPS       Z2, Z3, Z2
-	VBROADCASTSS bits3f318000<>+0(SB), Z4
-	VMULPS       Z4, Z2, Z4
-	VSUBPS       Z4, Z1, Z4
-	VBROADCASTSS bitsb95e8083<>+0(SB), Z5
-	VMULPS       Z5, Z2, Z2
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Z4
+	VMULPS       Z4, Z1, Z4
+	VADDPS       Z2, Z4, Z4
 	VSUBPS       Z2, Z4, Z2
-	VBROADCASTSS bits3ab50faf<>+0(SB), Z4
-	VMULPS       Z2, Z4, Z4
-	VBROADCASTSS bits3c091e66<>+0(SB), Z5
-	VADDPS       Z5, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VBROADCASTSS bits3d2aac82<>+0(SB), Z5
-	VADDPS       Z5, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VBROADCASTSS bits3e2aaa47<>+0(SB), Z5
-	VADDPS       Z5, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VBROADCASTSS bits3efffffe<>+0(SB), Z5
-	VADDPS       Z5, Z4, Z4
-	VMULPS       Z2, Z2, Z5
-	VMULPS       Z5, Z4, Z4
-	VADDPS       Z2, Z4, Z2
-	VBROADCASTSS bits3f800000<>+0(SB), Z4
-	VADDPS       Z4, Z2, Z2
-	VPSLLD       $0x17, Z3, Z3
-	VPADDD       Z3, Z2, Z2
-	VXORPS       Z3, Z3, Z3
+	VBROADCASTSS bits3f318000<>+0(SB), Z5
+	VMULPS       Z5, Z2, Z5
+	VSUBPS       Z5, Z1, Z5
+	VBROADCASTSS bitsb95e8083<>+0(SB), Z6
+	VMULPS       Z6, Z2, Z2
+	VSUBPS       Z2, Z5, Z2
+	VBROADCASTSS bits3ab50faf<>+0(SB), Z5
+	VMULPS       Z2, Z5, Z5
+	VBROADCASTSS bits3c091e66<>+0(SB), Z6
+	VADDPS       Z6, Z5, Z5
+	VMULPS       Z2, Z5, Z5
+	VBROADCASTSS bits3d2aac82<>+0(SB), Z6
+	VADDPS       Z6, Z5, Z5
+	VMULPS       Z2, Z5, Z5
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Z6
+	VADDPS       Z6, Z5, Z5
+	VMULPS       Z2, Z5, Z5
+	VBROADCASTSS bits3efffffe<>+0(SB), Z6
+	VADDPS       Z6, Z5, Z5
+	VMULPS       Z2, Z2, Z6
+	VMULPS       Z6, Z5, Z5
+	VADDPS       Z2, Z5, Z2
+	VBROADCASTSS bits3f800000<>+0(SB), Z5
+	VADDPS       Z5, Z2, Z2
+	VPSLLD       $0x17, Z4, Z4
+	VPADDD       Z4, Z2, Z2
+	VXORPS       Y3, Y3, Y3
 	VBROADCASTSS bitsc2ae0000<>+0(SB), Z4
 	VCMPPS       $0x11, Z4, Z1, K1
 	VMOVAPS      Z3, K1, Z2
-	VBROADCASTSS bits7f800000<>+0(SB), Z3
-	VBROADCASTSS bits42b17217<>+0(SB), Z4
-	VCMPPS       $0x1e, Z4, Z1, K1
-	VMOVAPS      Z3, K1, Z2
-	VBROADCASTSS bits00000000<>+0(SB), Z3
-	VCMPPS       $0x03, Z3, Z1, K1
+	VBROADCASTSS bits7f800000<>+0(SB), Z4
+	VBROADCASTSS bits42b17217<>+0(SB), Z5
+	VCMPPS       $0x1e, Z5, Z1, K1
+	VMOVAPS      Z4, K1, Z2
+	VBROADCASTSS bits00000000<>+0(SB), Z4
+	VCMPPS       $0x03, Z4, Z1, K1
 	VMOVAPS      Z1, K1, Z2
-	VMOVUPS      Z2, (BX)(AX*1)
-	VADDPS       Z2, Z0, Z0
+	VMOVUPS      Z2, (CX)(AX*1)
+	VADDPS       Z0, Z2, Z0
 	ADDQ         $0x40, AX
 
 test:
-	CMPQ    AX, CX
-	JLT     group
-	VMOVUPS Z0, (DX)
+	CMPQ         AX, BX
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), BX
+	ADDQ         AX, BX
+	SUBQ         DX, BX
+	VMOVUPS      (BX), Z1
+	VPMOVD2M     Z1, K1
+	VMOVUPS.Z    (CX)(AX*1), K1, Z1
+	VBROADCASTSS shift+24(FP), Z2
+	VSUBPS       Z2, Z1, Z1
+	VBROADCASTSS bits4b400000<>+0(SB), Z2
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Z4
+	VMULPS       Z4, Z1, Z4
+	VADDPS       Z2, Z4, Z4
+	VSUBPS       Z2, Z4, Z2
+	VBROADCASTSS bits3f318000<>+0(SB), Z5
+	VMULPS       Z5, Z2, Z5
+	VSUBPS       Z5, Z1, Z5
+	VBROADCASTSS bitsb95e8083<>+0(SB), Z6
+	VMULPS       Z6, Z2, Z2
+	VSUBPS       Z2, Z5, Z2
+	VBROADCASTSS bits3ab50faf<>+0(SB), Z5
+	VMULPS       Z2, Z5, Z5
+	VBROADCASTSS bits3c091e66<>+0(SB), Z6
+	VADDPS       Z6, Z5, Z5
+	VMULPS       Z2, Z5, Z5
+	VBROADCASTSS bits3d2aac82<>+0(SB), Z6
+	VADDPS       Z6, Z5, Z5
+	VMULPS       Z2, Z5, Z5
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Z6
+	VADDPS       Z6, Z5, Z5
+	VMULPS       Z2, Z5, Z5
+	VBROADCASTSS bits3efffffe<>+0(SB), Z6
+	VADDPS       Z6, Z5, Z5
+	VMULPS       Z2, Z2, Z6
+	VMULPS       Z6, Z5, Z5
+	VADDPS       Z2, Z5, Z2
+	VBROADCASTSS bits3f800000<>+0(SB), Z5
+	VADDPS       Z5, Z2, Z2
+	VPSLLD       $0x17, Z4, Z4
+	VPADDD       Z4, Z2, Z2
+	VXORPS       Y3, Y3, Y3
+	VBROADCASTSS bitsc2ae0000<>+0(SB), Z4
+	VCMPPS       $0x11, Z4, Z1, K2
+	VMOVAPS      Z3, K2, Z2
+	VBROADCASTSS bits7f800000<>+0(SB), Z3
+	VBROADCASTSS bits42b17217<>+0(SB), Z4
+	VCMPPS       $0x1e, Z4, Z1, K2
+	VMOVAPS      Z3, K2, Z2
+	VBROADCASTSS bits00000000<>+0(SB), Z3
+	VCMPPS       $0x03, Z3, Z1, K2
+	VMOVAPS      Z1, K2, Z2
+	VMOVUPS      Z2, K1, (CX)(AX*1)
+	VADDPS       Z0, Z2, Z1
+	VMOVAPS      Z1, K1, Z0
+
+done:
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x0e, X0, X1
+	VADDPS        X1, X0, X0
+	VMOVSHDUP     X0, X1
+	VADDPS        X1, X0, X0
+	VMOVSS        X0, ret+32(FP)
 	VZEROUPPER
 	RET
 
@@ -4903,21 +4963,22 @@ GLOBL bits42b17217<>(SB), RODATA|NOPTR, $4
 DATA bits00000000<>+0(SB)/4, $0x00000000
 GLOBL bits00000000<>(SB), RODATA|NOPTR, $4
 
-// func expSumAVX2(l *[16]float32, x []float32, shift float32)
+// func expSumAVX2(x []float32, shift float32) float32
 // Requires: AVX, AVX2
 TEXT ·expSumAVX2(SB), NOSPLIT, $0-36
-	MOVQ    l+0(FP), DX
-	MOVQ    x_base+8(FP), BX
-	MOVQ    x_len+16(FP), CX
-	VMOVUPS (DX), Y0
-	VMOVUPS 32(DX), Y1
-	SHLQ    $0x02, CX
-	XORQ    AX, AX
-	JMP     test
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   x_base+0(FP), CX
+	MOVQ   x_len+8(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   DX, BX
+	ANDQ   $-64, BX
+	XORQ   AX, AX
+	JMP    test
 
 group:
-	VMOVUPS      (BX)(AX*1), Y2
-	VBROADCASTSS shift+32(FP), Y3
+	VMOVUPS      (CX)(AX*1), Y2
+	VBROADCASTSS shift+24(FP), Y3
 	VSUBPS       Y3, Y2, Y2
 	VBROADCASTSS bits4b400000<>+0(SB), Y3
 	VBROADCASTSS bits3fb8aa3b<>+0(SB), Y4
@@ -4961,10 +5022,10 @@ group:
 	VBROADCASTSS bits00000000<>+0(SB), Y4
 	VCMPPS       $0x03, Y4, Y2, Y4
 	VBLENDVPS    Y4, Y2, Y3, Y3
-	VMOVUPS      Y3, (BX)(AX*1)
-	VADDPS       Y3, Y0, Y0
-	VMOVUPS      32(BX)(AX*1), Y2
-	VBROADCASTSS shift+32(FP), Y3
+	VMOVUPS      Y3, (CX)(AX*1)
+	VADDPS       Y0, Y3, Y0
+	VMOVUPS      32(CX)(AX*1), Y2
+	VBROADCASTSS shift+24(FP), Y3
 	VSUBPS       Y3, Y2, Y2
 	VBROADCASTSS bits4b400000<>+0(SB), Y3
 	VBROADCASTSS bits3fb8aa3b<>+0(SB), Y4
@@ -5008,100 +5069,277 @@ group:
 	VBROADCASTSS bits00000000<>+0(SB), Y4
 	VCMPPS       $0x03, Y4, Y2, Y4
 	VBLENDVPS    Y4, Y2, Y3, Y3
-	VMOVUPS      Y3, 32(BX)(AX*1)
-	VADDPS       Y3, Y1, Y1
+	VMOVUPS      Y3, 32(CX)(AX*1)
+	VADDPS       Y1, Y3, Y1
 	ADDQ         $0x40, AX
 
 test:
-	CMPQ    AX, CX
-	JLT     group
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
+	CMPQ         AX, BX
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), BX
+	ADDQ         AX, BX
+	SUBQ         DX, BX
+	VMOVUPS      (BX), Y2
+	VMASKMOVPS   (CX)(AX*1), Y2, Y3
+	VBROADCASTSS shift+24(FP), Y4
+	VSUBPS       Y4, Y3, Y3
+	VBROADCASTSS bits4b400000<>+0(SB), Y4
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Y5
+	VMULPS       Y5, Y3, Y5
+	VADDPS       Y4, Y5, Y5
+	VSUBPS       Y4, Y5, Y4
+	VBROADCASTSS bits3f318000<>+0(SB), Y6
+	VMULPS       Y6, Y4, Y6
+	VSUBPS       Y6, Y3, Y6
+	VBROADCASTSS bitsb95e8083<>+0(SB), Y7
+	VMULPS       Y7, Y4, Y4
+	VSUBPS       Y4, Y6, Y4
+	VBROADCASTSS bits3ab50faf<>+0(SB), Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3c091e66<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3d2aac82<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3efffffe<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y4, Y7
+	VMULPS       Y7, Y6, Y6
+	VADDPS       Y4, Y6, Y4
+	VBROADCASTSS bits3f800000<>+0(SB), Y6
+	VADDPS       Y6, Y4, Y4
+	VPSLLD       $0x17, Y5, Y5
+	VPADDD       Y5, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VBROADCASTSS bitsc2ae0000<>+0(SB), Y6
+	VCMPPS       $0x11, Y6, Y3, Y6
+	VBLENDVPS    Y6, Y5, Y4, Y4
+	VBROADCASTSS bits7f800000<>+0(SB), Y5
+	VBROADCASTSS bits42b17217<>+0(SB), Y6
+	VCMPPS       $0x1e, Y6, Y3, Y6
+	VBLENDVPS    Y6, Y5, Y4, Y4
+	VBROADCASTSS bits00000000<>+0(SB), Y5
+	VCMPPS       $0x03, Y5, Y3, Y5
+	VBLENDVPS    Y5, Y3, Y4, Y4
+	VMASKMOVPS   Y4, Y2, (CX)(AX*1)
+	VADDPS       Y0, Y4, Y3
+	VBLENDVPS    Y2, Y3, Y0, Y0
+	VMOVUPS      32(BX), Y2
+	VMASKMOVPS   32(CX)(AX*1), Y2, Y3
+	VBROADCASTSS shift+24(FP), Y4
+	VSUBPS       Y4, Y3, Y3
+	VBROADCASTSS bits4b400000<>+0(SB), Y4
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Y5
+	VMULPS       Y5, Y3, Y5
+	VADDPS       Y4, Y5, Y5
+	VSUBPS       Y4, Y5, Y4
+	VBROADCASTSS bits3f318000<>+0(SB), Y6
+	VMULPS       Y6, Y4, Y6
+	VSUBPS       Y6, Y3, Y6
+	VBROADCASTSS bitsb95e8083<>+0(SB), Y7
+	VMULPS       Y7, Y4, Y4
+	VSUBPS       Y4, Y6, Y4
+	VBROADCASTSS bits3ab50faf<>+0(SB), Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3c091e66<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3d2aac82<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3efffffe<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y4, Y7
+	VMULPS       Y7, Y6, Y6
+	VADDPS       Y4, Y6, Y4
+	VBROADCASTSS bits3f800000<>+0(SB), Y6
+	VADDPS       Y6, Y4, Y4
+	VPSLLD       $0x17, Y5, Y5
+	VPADDD       Y5, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VBROADCASTSS bitsc2ae0000<>+0(SB), Y6
+	VCMPPS       $0x11, Y6, Y3, Y6
+	VBLENDVPS    Y6, Y5, Y4, Y4
+	VBROADCASTSS bits7f800000<>+0(SB), Y5
+	VBROADCASTSS bits42b17217<>+0(SB), Y6
+	VCMPPS       $0x1e, Y6, Y3, Y6
+	VBLENDVPS    Y6, Y5, Y4, Y4
+	VBROADCASTSS bits00000000<>+0(SB), Y5
+	VCMPPS       $0x03, Y5, Y3, Y5
+	VBLENDVPS    Y5, Y3, Y4, Y4
+	VMASKMOVPS   Y4, Y2, 32(CX)(AX*1)
+	VADDPS       Y1, Y4, Y3
+	VBLENDVPS    Y2, Y3, Y1, Y1
+
+done:
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x0e, X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSHDUP    X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSS       X0, ret+32(FP)
 	VZEROUPPER
 	RET
 
-// func sumExpAVX512(l *[16]float32, x []float32, shift float32)
+// func sumExpAVX512(x []float32, shift float32) float32
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·sumExpAVX512(SB), NOSPLIT, $0-36
-	MOVQ    l+0(FP), DX
-	MOVQ    x_base+8(FP), BX
-	MOVQ    x_len+16(FP), CX
-	VMOVUPS (DX), Z0
-	SHLQ    $0x02, CX
-	XORQ    AX, AX
-	JMP     test
+	VXORPS Y0, Y0, Y0
+	MOVQ   x_base+0(FP), CX
+	MOVQ   x_len+8(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   DX, BX
+	ANDQ   $-64, BX
+	XORQ   AX, AX
+	JMP    test
 
 group:
-	VMOVUPS      (BX)(AX*1), Z1
-	VBROADCASTSS shift+32(FP), Z2
+	VMOVUPS      (CX)(AX*1), Z1
+	VBROADCASTSS shift+24(FP), Z2
 	VSUBPS       Z2, Z1, Z1
 	VBROADCASTSS bits4b400000<>+0(SB), Z2
-	VBROADCASTSS bits3fb8aa3b<>+0(SB), Z3
-	VMULPS       Z3, Z1, Z3
-	VADDPS       Z2, Z3, Z3
-	VSUBPS       Z2, Z3, Z2
-	VBROADCASTSS bits3f318000<>+0(SB), Z4
-	VMULPS       Z4, Z2, Z4
-	VSUBPS       Z4, Z1, Z4
-	VBROADCASTSS bitsb95e8083<>+0(SB), Z5
-	VMULPS       Z5, Z2, Z2
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Z4
+	VMULPS       Z4, Z1, Z4
+	VADDPS       Z2, Z4, Z4
 	VSUBPS       Z2, Z4, Z2
-	VBROADCASTSS bits3ab50faf<>+0(SB), Z4
-	VMULPS       Z2, Z4, Z4
-	VBROADCASTSS bits3c091e66<>+0(SB), Z5
-	VADDPS       Z5, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VBROADCASTSS bits3d2aac82<>+0(SB), Z5
-	VADDPS       Z5, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VBROADCASTSS bits3e2aaa47<>+0(SB), Z5
-	VADDPS       Z5, Z4, Z4
-	VMULPS       Z2, Z4, Z4
-	VBROADCASTSS bits3efffffe<>+0(SB), Z5
-	VADDPS       Z5, Z4, Z4
-	VMULPS       Z2, Z2, Z5
-	VMULPS       Z5, Z4, Z4
-	VADDPS       Z2, Z4, Z2
-	VBROADCASTSS bits3f800000<>+0(SB), Z4
-	VADDPS       Z4, Z2, Z2
-	VPSLLD       $0x17, Z3, Z3
-	VPADDD       Z3, Z2, Z2
-	VXORPS       Z3, Z3, Z3
+	VBROADCASTSS bits3f318000<>+0(SB), Z5
+	VMULPS       Z5, Z2, Z5
+	VSUBPS       Z5, Z1, Z5
+	VBROADCASTSS bitsb95e8083<>+0(SB), Z6
+	VMULPS       Z6, Z2, Z2
+	VSUBPS       Z2, Z5, Z2
+	VBROADCASTSS bits3ab50faf<>+0(SB), Z5
+	VMULPS       Z2, Z5, Z5
+	VBROADCASTSS bits3c091e66<>+0(SB), Z6
+	VADDPS       Z6, Z5, Z5
+	VMULPS       Z2, Z5, Z5
+	VBROADCASTSS bits3d2aac82<>+0(SB), Z6
+	VADDPS       Z6, Z5, Z5
+	VMULPS       Z2, Z5, Z5
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Z6
+	VADDPS       Z6, Z5, Z5
+	VMULPS       Z2, Z5, Z5
+	VBROADCASTSS bits3efffffe<>+0(SB), Z6
+	VADDPS       Z6, Z5, Z5
+	VMULPS       Z2, Z2, Z6
+	VMULPS       Z6, Z5, Z5
+	VADDPS       Z2, Z5, Z2
+	VBROADCASTSS bits3f800000<>+0(SB), Z5
+	VADDPS       Z5, Z2, Z2
+	VPSLLD       $0x17, Z4, Z4
+	VPADDD       Z4, Z2, Z2
+	VXORPS       Y3, Y3, Y3
 	VBROADCASTSS bitsc2ae0000<>+0(SB), Z4
 	VCMPPS       $0x11, Z4, Z1, K1
 	VMOVAPS      Z3, K1, Z2
-	VBROADCASTSS bits7f800000<>+0(SB), Z3
-	VBROADCASTSS bits42b17217<>+0(SB), Z4
-	VCMPPS       $0x1e, Z4, Z1, K1
-	VMOVAPS      Z3, K1, Z2
-	VBROADCASTSS bits00000000<>+0(SB), Z3
-	VCMPPS       $0x03, Z3, Z1, K1
+	VBROADCASTSS bits7f800000<>+0(SB), Z4
+	VBROADCASTSS bits42b17217<>+0(SB), Z5
+	VCMPPS       $0x1e, Z5, Z1, K1
+	VMOVAPS      Z4, K1, Z2
+	VBROADCASTSS bits00000000<>+0(SB), Z4
+	VCMPPS       $0x03, Z4, Z1, K1
 	VMOVAPS      Z1, K1, Z2
-	VADDPS       Z2, Z0, Z0
+	VADDPS       Z0, Z2, Z0
 	ADDQ         $0x40, AX
 
 test:
-	CMPQ    AX, CX
-	JLT     group
-	VMOVUPS Z0, (DX)
+	CMPQ         AX, BX
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), BX
+	ADDQ         AX, BX
+	SUBQ         DX, BX
+	VMOVUPS      (BX), Z1
+	VPMOVD2M     Z1, K1
+	VMOVUPS.Z    (CX)(AX*1), K1, Z1
+	VBROADCASTSS shift+24(FP), Z2
+	VSUBPS       Z2, Z1, Z1
+	VBROADCASTSS bits4b400000<>+0(SB), Z2
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Z4
+	VMULPS       Z4, Z1, Z4
+	VADDPS       Z2, Z4, Z4
+	VSUBPS       Z2, Z4, Z2
+	VBROADCASTSS bits3f318000<>+0(SB), Z5
+	VMULPS       Z5, Z2, Z5
+	VSUBPS       Z5, Z1, Z5
+	VBROADCASTSS bitsb95e8083<>+0(SB), Z6
+	VMULPS       Z6, Z2, Z2
+	VSUBPS       Z2, Z5, Z2
+	VBROADCASTSS bits3ab50faf<>+0(SB), Z5
+	VMULPS       Z2, Z5, Z5
+	VBROADCASTSS bits3c091e66<>+0(SB), Z6
+	VADDPS       Z6, Z5, Z5
+	VMULPS       Z2, Z5, Z5
+	VBROADCASTSS bits3d2aac82<>+0(SB), Z6
+	VADDPS       Z6, Z5, Z5
+	VMULPS       Z2, Z5, Z5
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Z6
+	VADDPS       Z6, Z5, Z5
+	VMULPS       Z2, Z5, Z5
+	VBROADCASTSS bits3efffffe<>+0(SB), Z6
+	VADDPS       Z6, Z5, Z5
+	VMULPS       Z2, Z2, Z6
+	VMULPS       Z6, Z5, Z5
+	VADDPS       Z2, Z5, Z2
+	VBROADCASTSS bits3f800000<>+0(SB), Z5
+	VADDPS       Z5, Z2, Z2
+	VPSLLD       $0x17, Z4, Z4
+	VPADDD       Z4, Z2, Z2
+	VXORPS       Y3, Y3, Y3
+	VBROADCASTSS bitsc2ae0000<>+0(SB), Z4
+	VCMPPS       $0x11, Z4, Z1, K2
+	VMOVAPS      Z3, K2, Z2
+	VBROADCASTSS bits7f800000<>+0(SB), Z3
+	VBROADCASTSS bits42b17217<>+0(SB), Z4
+	VCMPPS       $0x1e, Z4, Z1, K2
+	VMOVAPS      Z3, K2, Z2
+	VBROADCASTSS bits00000000<>+0(SB), Z3
+	VCMPPS       $0x03, Z3, Z1, K2
+	VMOVAPS      Z1, K2, Z2
+	VADDPS       Z0, Z2, Z1
+	VMOVAPS      Z1, K1, Z0
+
+done:
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x0e, X0, X1
+	VADDPS        X1, X0, X0
+	VMOVSHDUP     X0, X1
+	VADDPS        X1, X0, X0
+	VMOVSS        X0, ret+32(FP)
 	VZEROUPPER
 	RET
 
-// func sumExpAVX2(l *[16]float32, x []float32, shift float32)
+// func sumExpAVX2(x []float32, shift float32) float32
 // Requires: AVX, AVX2
 TEXT ·sumExpAVX2(SB), NOSPLIT, $0-36
-	MOVQ    l+0(FP), DX
-	MOVQ    x_base+8(FP), BX
-	MOVQ    x_len+16(FP), CX
-	VMOVUPS (DX), Y0
-	VMOVUPS 32(DX), Y1
-	SHLQ    $0x02, CX
-	XORQ    AX, AX
-	JMP     test
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   x_base+0(FP), CX
+	MOVQ   x_len+8(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   DX, BX
+	ANDQ   $-64, BX
+	XORQ   AX, AX
+	JMP    test
 
 group:
-	VMOVUPS      (BX)(AX*1), Y2
-	VBROADCASTSS shift+32(FP), Y3
+	VMOVUPS      (CX)(AX*1), Y2
+	VBROADCASTSS shift+24(FP), Y3
 	VSUBPS       Y3, Y2, Y2
 	VBROADCASTSS bits4b400000<>+0(SB), Y3
 	VBROADCASTSS bits3fb8aa3b<>+0(SB), Y4
@@ -5145,9 +5383,9 @@ group:
 	VBROADCASTSS bits00000000<>+0(SB), Y4
 	VCMPPS       $0x03, Y4, Y2, Y4
 	VBLENDVPS    Y4, Y2, Y3, Y3
-	VADDPS       Y3, Y0, Y0
-	VMOVUPS      32(BX)(AX*1), Y2
-	VBROADCASTSS shift+32(FP), Y3
+	VADDPS       Y0, Y3, Y0
+	VMOVUPS      32(CX)(AX*1), Y2
+	VBROADCASTSS shift+24(FP), Y3
 	VSUBPS       Y3, Y2, Y2
 	VBROADCASTSS bits4b400000<>+0(SB), Y3
 	VBROADCASTSS bits3fb8aa3b<>+0(SB), Y4
@@ -5191,94 +5429,264 @@ group:
 	VBROADCASTSS bits00000000<>+0(SB), Y4
 	VCMPPS       $0x03, Y4, Y2, Y4
 	VBLENDVPS    Y4, Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
+	VADDPS       Y1, Y3, Y1
 	ADDQ         $0x40, AX
 
 test:
-	CMPQ    AX, CX
-	JLT     group
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
+	CMPQ         AX, BX
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), BX
+	ADDQ         AX, BX
+	SUBQ         DX, BX
+	VMOVUPS      (BX), Y2
+	VMASKMOVPS   (CX)(AX*1), Y2, Y3
+	VBROADCASTSS shift+24(FP), Y4
+	VSUBPS       Y4, Y3, Y3
+	VBROADCASTSS bits4b400000<>+0(SB), Y4
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Y5
+	VMULPS       Y5, Y3, Y5
+	VADDPS       Y4, Y5, Y5
+	VSUBPS       Y4, Y5, Y4
+	VBROADCASTSS bits3f318000<>+0(SB), Y6
+	VMULPS       Y6, Y4, Y6
+	VSUBPS       Y6, Y3, Y6
+	VBROADCASTSS bitsb95e8083<>+0(SB), Y7
+	VMULPS       Y7, Y4, Y4
+	VSUBPS       Y4, Y6, Y4
+	VBROADCASTSS bits3ab50faf<>+0(SB), Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3c091e66<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3d2aac82<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3efffffe<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y4, Y7
+	VMULPS       Y7, Y6, Y6
+	VADDPS       Y4, Y6, Y4
+	VBROADCASTSS bits3f800000<>+0(SB), Y6
+	VADDPS       Y6, Y4, Y4
+	VPSLLD       $0x17, Y5, Y5
+	VPADDD       Y5, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VBROADCASTSS bitsc2ae0000<>+0(SB), Y6
+	VCMPPS       $0x11, Y6, Y3, Y6
+	VBLENDVPS    Y6, Y5, Y4, Y4
+	VBROADCASTSS bits7f800000<>+0(SB), Y5
+	VBROADCASTSS bits42b17217<>+0(SB), Y6
+	VCMPPS       $0x1e, Y6, Y3, Y6
+	VBLENDVPS    Y6, Y5, Y4, Y4
+	VBROADCASTSS bits00000000<>+0(SB), Y5
+	VCMPPS       $0x03, Y5, Y3, Y5
+	VBLENDVPS    Y5, Y3, Y4, Y4
+	VADDPS       Y0, Y4, Y3
+	VBLENDVPS    Y2, Y3, Y0, Y0
+	VMOVUPS      32(BX), Y2
+	VMASKMOVPS   32(CX)(AX*1), Y2, Y3
+	VBROADCASTSS shift+24(FP), Y4
+	VSUBPS       Y4, Y3, Y3
+	VBROADCASTSS bits4b400000<>+0(SB), Y4
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Y5
+	VMULPS       Y5, Y3, Y5
+	VADDPS       Y4, Y5, Y5
+	VSUBPS       Y4, Y5, Y4
+	VBROADCASTSS bits3f318000<>+0(SB), Y6
+	VMULPS       Y6, Y4, Y6
+	VSUBPS       Y6, Y3, Y6
+	VBROADCASTSS bitsb95e8083<>+0(SB), Y7
+	VMULPS       Y7, Y4, Y4
+	VSUBPS       Y4, Y6, Y4
+	VBROADCASTSS bits3ab50faf<>+0(SB), Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3c091e66<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3d2aac82<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3efffffe<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y4, Y7
+	VMULPS       Y7, Y6, Y6
+	VADDPS       Y4, Y6, Y4
+	VBROADCASTSS bits3f800000<>+0(SB), Y6
+	VADDPS       Y6, Y4, Y4
+	VPSLLD       $0x17, Y5, Y5
+	VPADDD       Y5, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VBROADCASTSS bitsc2ae0000<>+0(SB), Y6
+	VCMPPS       $0x11, Y6, Y3, Y6
+	VBLENDVPS    Y6, Y5, Y4, Y4
+	VBROADCASTSS bits7f800000<>+0(SB), Y5
+	VBROADCASTSS bits42b17217<>+0(SB), Y6
+	VCMPPS       $0x1e, Y6, Y3, Y6
+	VBLENDVPS    Y6, Y5, Y4, Y4
+	VBROADCASTSS bits00000000<>+0(SB), Y5
+	VCMPPS       $0x03, Y5, Y3, Y5
+	VBLENDVPS    Y5, Y3, Y4, Y4
+	VADDPS       Y1, Y4, Y3
+	VBLENDVPS    Y2, Y3, Y1, Y1
+
+done:
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x0e, X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSHDUP    X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSS       X0, ret+32(FP)
 	VZEROUPPER
 	RET
 
 // func expScaleAVX512(x []float32, shift float32, s float32)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·expScaleAVX512(SB), NOSPLIT, $0-32
-	MOVQ x_base+0(FP), DX
-	MOVQ x_len+8(FP), CX
-	SHLQ $0x02, CX
+	MOVQ x_base+0(FP), CX
+	MOVQ x_len+8(FP), DX
+	SHLQ $0x02, DX
+	MOVQ DX, BX
+	ANDQ $-64, BX
 	XORQ AX, AX
 	JMP  test
 
 group:
-	VMOVUPS      (DX)(AX*1), Z0
+	VMOVUPS      (CX)(AX*1), Z0
 	VBROADCASTSS shift+24(FP), Z1
 	VSUBPS       Z1, Z0, Z0
 	VBROADCASTSS bits4b400000<>+0(SB), Z1
-	VBROADCASTSS bits3fb8aa3b<>+0(SB), Z2
-	VMULPS       Z2, Z0, Z2
-	VADDPS       Z1, Z2, Z2
-	VSUBPS       Z1, Z2, Z1
-	VBROADCASTSS bits3f318000<>+0(SB), Z3
-	VMULPS       Z3, Z1, Z3
-	VSUBPS       Z3, Z0, Z3
-	VBROADCASTSS bitsb95e8083<>+0(SB), Z4
-	VMULPS       Z4, Z1, Z1
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Z3
+	VMULPS       Z3, Z0, Z3
+	VADDPS       Z1, Z3, Z3
 	VSUBPS       Z1, Z3, Z1
-	VBROADCASTSS bits3ab50faf<>+0(SB), Z3
-	VMULPS       Z1, Z3, Z3
-	VBROADCASTSS bits3c091e66<>+0(SB), Z4
-	VADDPS       Z4, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VBROADCASTSS bits3d2aac82<>+0(SB), Z4
-	VADDPS       Z4, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VBROADCASTSS bits3e2aaa47<>+0(SB), Z4
-	VADDPS       Z4, Z3, Z3
-	VMULPS       Z1, Z3, Z3
-	VBROADCASTSS bits3efffffe<>+0(SB), Z4
-	VADDPS       Z4, Z3, Z3
-	VMULPS       Z1, Z1, Z4
-	VMULPS       Z4, Z3, Z3
-	VADDPS       Z1, Z3, Z1
-	VBROADCASTSS bits3f800000<>+0(SB), Z3
-	VADDPS       Z3, Z1, Z1
-	VPSLLD       $0x17, Z2, Z2
-	VPADDD       Z2, Z1, Z1
-	VXORPS       Z2, Z2, Z2
+	VBROADCASTSS bits3f318000<>+0(SB), Z4
+	VMULPS       Z4, Z1, Z4
+	VSUBPS       Z4, Z0, Z4
+	VBROADCASTSS bitsb95e8083<>+0(SB), Z5
+	VMULPS       Z5, Z1, Z1
+	VSUBPS       Z1, Z4, Z1
+	VBROADCASTSS bits3ab50faf<>+0(SB), Z4
+	VMULPS       Z1, Z4, Z4
+	VBROADCASTSS bits3c091e66<>+0(SB), Z5
+	VADDPS       Z5, Z4, Z4
+	VMULPS       Z1, Z4, Z4
+	VBROADCASTSS bits3d2aac82<>+0(SB), Z5
+	VADDPS       Z5, Z4, Z4
+	VMULPS       Z1, Z4, Z4
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Z5
+	VADDPS       Z5, Z4, Z4
+	VMULPS       Z1, Z4, Z4
+	VBROADCASTSS bits3efffffe<>+0(SB), Z5
+	VADDPS       Z5, Z4, Z4
+	VMULPS       Z1, Z1, Z5
+	VMULPS       Z5, Z4, Z4
+	VADDPS       Z1, Z4, Z1
+	VBROADCASTSS bits3f800000<>+0(SB), Z4
+	VADDPS       Z4, Z1, Z1
+	VPSLLD       $0x17, Z3, Z3
+	VPADDD       Z3, Z1, Z1
+	VXORPS       Y2, Y2, Y2
 	VBROADCASTSS bitsc2ae0000<>+0(SB), Z3
 	VCMPPS       $0x11, Z3, Z0, K1
 	VMOVAPS      Z2, K1, Z1
-	VBROADCASTSS bits7f800000<>+0(SB), Z2
-	VBROADCASTSS bits42b17217<>+0(SB), Z3
-	VCMPPS       $0x1e, Z3, Z0, K1
-	VMOVAPS      Z2, K1, Z1
-	VBROADCASTSS bits00000000<>+0(SB), Z2
-	VCMPPS       $0x03, Z2, Z0, K1
+	VBROADCASTSS bits7f800000<>+0(SB), Z3
+	VBROADCASTSS bits42b17217<>+0(SB), Z4
+	VCMPPS       $0x1e, Z4, Z0, K1
+	VMOVAPS      Z3, K1, Z1
+	VBROADCASTSS bits00000000<>+0(SB), Z3
+	VCMPPS       $0x03, Z3, Z0, K1
 	VMOVAPS      Z0, K1, Z1
 	VBROADCASTSS s+28(FP), Z0
 	VMULPS       Z0, Z1, Z0
-	VMOVUPS      Z0, (DX)(AX*1)
+	VMOVUPS      Z0, (CX)(AX*1)
 	ADDQ         $0x40, AX
 
 test:
-	CMPQ AX, CX
-	JLT  group
+	CMPQ         AX, BX
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), BX
+	ADDQ         AX, BX
+	SUBQ         DX, BX
+	VMOVUPS      (BX), Z0
+	VPMOVD2M     Z0, K1
+	VMOVUPS.Z    (CX)(AX*1), K1, Z0
+	VBROADCASTSS shift+24(FP), Z1
+	VSUBPS       Z1, Z0, Z0
+	VBROADCASTSS bits4b400000<>+0(SB), Z1
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Z3
+	VMULPS       Z3, Z0, Z3
+	VADDPS       Z1, Z3, Z3
+	VSUBPS       Z1, Z3, Z1
+	VBROADCASTSS bits3f318000<>+0(SB), Z4
+	VMULPS       Z4, Z1, Z4
+	VSUBPS       Z4, Z0, Z4
+	VBROADCASTSS bitsb95e8083<>+0(SB), Z5
+	VMULPS       Z5, Z1, Z1
+	VSUBPS       Z1, Z4, Z1
+	VBROADCASTSS bits3ab50faf<>+0(SB), Z4
+	VMULPS       Z1, Z4, Z4
+	VBROADCASTSS bits3c091e66<>+0(SB), Z5
+	VADDPS       Z5, Z4, Z4
+	VMULPS       Z1, Z4, Z4
+	VBROADCASTSS bits3d2aac82<>+0(SB), Z5
+	VADDPS       Z5, Z4, Z4
+	VMULPS       Z1, Z4, Z4
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Z5
+	VADDPS       Z5, Z4, Z4
+	VMULPS       Z1, Z4, Z4
+	VBROADCASTSS bits3efffffe<>+0(SB), Z5
+	VADDPS       Z5, Z4, Z4
+	VMULPS       Z1, Z1, Z5
+	VMULPS       Z5, Z4, Z4
+	VADDPS       Z1, Z4, Z1
+	VBROADCASTSS bits3f800000<>+0(SB), Z4
+	VADDPS       Z4, Z1, Z1
+	VPSLLD       $0x17, Z3, Z3
+	VPADDD       Z3, Z1, Z1
+	VXORPS       Y2, Y2, Y2
+	VBROADCASTSS bitsc2ae0000<>+0(SB), Z3
+	VCMPPS       $0x11, Z3, Z0, K2
+	VMOVAPS      Z2, K2, Z1
+	VBROADCASTSS bits7f800000<>+0(SB), Z2
+	VBROADCASTSS bits42b17217<>+0(SB), Z3
+	VCMPPS       $0x1e, Z3, Z0, K2
+	VMOVAPS      Z2, K2, Z1
+	VBROADCASTSS bits00000000<>+0(SB), Z2
+	VCMPPS       $0x03, Z2, Z0, K2
+	VMOVAPS      Z0, K2, Z1
+	VBROADCASTSS s+28(FP), Z0
+	VMULPS       Z0, Z1, Z0
+	VMOVUPS      Z0, K1, (CX)(AX*1)
+
+done:
 	VZEROUPPER
 	RET
 
 // func expScaleAVX2(x []float32, shift float32, s float32)
 // Requires: AVX, AVX2
 TEXT ·expScaleAVX2(SB), NOSPLIT, $0-32
-	MOVQ x_base+0(FP), DX
-	MOVQ x_len+8(FP), CX
-	SHLQ $0x02, CX
+	MOVQ x_base+0(FP), CX
+	MOVQ x_len+8(FP), DX
+	SHLQ $0x02, DX
+	MOVQ DX, BX
+	ANDQ $-64, BX
 	XORQ AX, AX
 	JMP  test
 
 group:
-	VMOVUPS      (DX)(AX*1), Y0
+	VMOVUPS      (CX)(AX*1), Y0
 	VBROADCASTSS shift+24(FP), Y1
 	VSUBPS       Y1, Y0, Y0
 	VBROADCASTSS bits4b400000<>+0(SB), Y1
@@ -5325,8 +5733,8 @@ group:
 	VBLENDVPS    Y2, Y0, Y1, Y1
 	VBROADCASTSS s+28(FP), Y0
 	VMULPS       Y0, Y1, Y0
-	VMOVUPS      Y0, (DX)(AX*1)
-	VMOVUPS      32(DX)(AX*1), Y0
+	VMOVUPS      Y0, (CX)(AX*1)
+	VMOVUPS      32(CX)(AX*1), Y0
 	VBROADCASTSS shift+24(FP), Y1
 	VSUBPS       Y1, Y0, Y0
 	VBROADCASTSS bits4b400000<>+0(SB), Y1
@@ -5373,470 +5781,1033 @@ group:
 	VBLENDVPS    Y2, Y0, Y1, Y1
 	VBROADCASTSS s+28(FP), Y0
 	VMULPS       Y0, Y1, Y0
-	VMOVUPS      Y0, 32(DX)(AX*1)
+	VMOVUPS      Y0, 32(CX)(AX*1)
 	ADDQ         $0x40, AX
 
 test:
-	CMPQ AX, CX
-	JLT  group
+	CMPQ         AX, BX
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), BX
+	ADDQ         AX, BX
+	SUBQ         DX, BX
+	VMOVUPS      (BX), Y0
+	VMASKMOVPS   (CX)(AX*1), Y0, Y1
+	VBROADCASTSS shift+24(FP), Y2
+	VSUBPS       Y2, Y1, Y1
+	VBROADCASTSS bits4b400000<>+0(SB), Y2
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Y3
+	VMULPS       Y3, Y1, Y3
+	VADDPS       Y2, Y3, Y3
+	VSUBPS       Y2, Y3, Y2
+	VBROADCASTSS bits3f318000<>+0(SB), Y4
+	VMULPS       Y4, Y2, Y4
+	VSUBPS       Y4, Y1, Y4
+	VBROADCASTSS bitsb95e8083<>+0(SB), Y5
+	VMULPS       Y5, Y2, Y2
+	VSUBPS       Y2, Y4, Y2
+	VBROADCASTSS bits3ab50faf<>+0(SB), Y4
+	VMULPS       Y2, Y4, Y4
+	VBROADCASTSS bits3c091e66<>+0(SB), Y5
+	VADDPS       Y5, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VBROADCASTSS bits3d2aac82<>+0(SB), Y5
+	VADDPS       Y5, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Y5
+	VADDPS       Y5, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VBROADCASTSS bits3efffffe<>+0(SB), Y5
+	VADDPS       Y5, Y4, Y4
+	VMULPS       Y2, Y2, Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y2, Y4, Y2
+	VBROADCASTSS bits3f800000<>+0(SB), Y4
+	VADDPS       Y4, Y2, Y2
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       Y3, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VBROADCASTSS bitsc2ae0000<>+0(SB), Y4
+	VCMPPS       $0x11, Y4, Y1, Y4
+	VBLENDVPS    Y4, Y3, Y2, Y2
+	VBROADCASTSS bits7f800000<>+0(SB), Y3
+	VBROADCASTSS bits42b17217<>+0(SB), Y4
+	VCMPPS       $0x1e, Y4, Y1, Y4
+	VBLENDVPS    Y4, Y3, Y2, Y2
+	VBROADCASTSS bits00000000<>+0(SB), Y3
+	VCMPPS       $0x03, Y3, Y1, Y3
+	VBLENDVPS    Y3, Y1, Y2, Y2
+	VBROADCASTSS s+28(FP), Y1
+	VMULPS       Y1, Y2, Y1
+	VMASKMOVPS   Y1, Y0, (CX)(AX*1)
+	VMOVUPS      32(BX), Y0
+	VMASKMOVPS   32(CX)(AX*1), Y0, Y1
+	VBROADCASTSS shift+24(FP), Y2
+	VSUBPS       Y2, Y1, Y1
+	VBROADCASTSS bits4b400000<>+0(SB), Y2
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Y3
+	VMULPS       Y3, Y1, Y3
+	VADDPS       Y2, Y3, Y3
+	VSUBPS       Y2, Y3, Y2
+	VBROADCASTSS bits3f318000<>+0(SB), Y4
+	VMULPS       Y4, Y2, Y4
+	VSUBPS       Y4, Y1, Y4
+	VBROADCASTSS bitsb95e8083<>+0(SB), Y5
+	VMULPS       Y5, Y2, Y2
+	VSUBPS       Y2, Y4, Y2
+	VBROADCASTSS bits3ab50faf<>+0(SB), Y4
+	VMULPS       Y2, Y4, Y4
+	VBROADCASTSS bits3c091e66<>+0(SB), Y5
+	VADDPS       Y5, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VBROADCASTSS bits3d2aac82<>+0(SB), Y5
+	VADDPS       Y5, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Y5
+	VADDPS       Y5, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VBROADCASTSS bits3efffffe<>+0(SB), Y5
+	VADDPS       Y5, Y4, Y4
+	VMULPS       Y2, Y2, Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y2, Y4, Y2
+	VBROADCASTSS bits3f800000<>+0(SB), Y4
+	VADDPS       Y4, Y2, Y2
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       Y3, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VBROADCASTSS bitsc2ae0000<>+0(SB), Y4
+	VCMPPS       $0x11, Y4, Y1, Y4
+	VBLENDVPS    Y4, Y3, Y2, Y2
+	VBROADCASTSS bits7f800000<>+0(SB), Y3
+	VBROADCASTSS bits42b17217<>+0(SB), Y4
+	VCMPPS       $0x1e, Y4, Y1, Y4
+	VBLENDVPS    Y4, Y3, Y2, Y2
+	VBROADCASTSS bits00000000<>+0(SB), Y3
+	VCMPPS       $0x03, Y3, Y1, Y3
+	VBLENDVPS    Y3, Y1, Y2, Y2
+	VBROADCASTSS s+28(FP), Y1
+	VMULPS       Y1, Y2, Y1
+	VMASKMOVPS   Y1, Y0, 32(CX)(AX*1)
+
+done:
 	VZEROUPPER
 	RET
 
 // func scaleAVX512(x []float32, s float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512DQ, AVX512F
 TEXT ·scaleAVX512(SB), NOSPLIT, $0-28
-	MOVQ x_base+0(FP), DX
-	MOVQ x_len+8(FP), CX
-	SHLQ $0x02, CX
+	MOVQ x_base+0(FP), CX
+	MOVQ x_len+8(FP), DX
+	SHLQ $0x02, DX
+	MOVQ DX, BX
+	ANDQ $-64, BX
 	XORQ AX, AX
 	JMP  test
 
 group:
-	VMOVUPS      (DX)(AX*1), Z0
+	VMOVUPS      (CX)(AX*1), Z0
 	VBROADCASTSS s+24(FP), Z1
 	VMULPS       Z1, Z0, Z0
-	VMOVUPS      Z0, (DX)(AX*1)
+	VMOVUPS      Z0, (CX)(AX*1)
 	ADDQ         $0x40, AX
 
 test:
-	CMPQ AX, CX
-	JLT  group
+	CMPQ         AX, BX
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), BX
+	ADDQ         AX, BX
+	SUBQ         DX, BX
+	VMOVUPS      (BX), Z0
+	VPMOVD2M     Z0, K1
+	VMOVUPS.Z    (CX)(AX*1), K1, Z0
+	VBROADCASTSS s+24(FP), Z1
+	VMULPS       Z1, Z0, Z0
+	VMOVUPS      Z0, K1, (CX)(AX*1)
+
+done:
 	VZEROUPPER
 	RET
 
 // func scaleAVX2(x []float32, s float32)
 // Requires: AVX
 TEXT ·scaleAVX2(SB), NOSPLIT, $0-28
-	MOVQ x_base+0(FP), DX
-	MOVQ x_len+8(FP), CX
-	SHLQ $0x02, CX
+	MOVQ x_base+0(FP), CX
+	MOVQ x_len+8(FP), DX
+	SHLQ $0x02, DX
+	MOVQ DX, BX
+	ANDQ $-64, BX
 	XORQ AX, AX
 	JMP  test
 
 group:
-	VMOVUPS      (DX)(AX*1), Y0
+	VMOVUPS      (CX)(AX*1), Y0
 	VBROADCASTSS s+24(FP), Y1
 	VMULPS       Y1, Y0, Y0
-	VMOVUPS      Y0, (DX)(AX*1)
-	VMOVUPS      32(DX)(AX*1), Y0
+	VMOVUPS      Y0, (CX)(AX*1)
+	VMOVUPS      32(CX)(AX*1), Y0
 	VBROADCASTSS s+24(FP), Y1
 	VMULPS       Y1, Y0, Y0
-	VMOVUPS      Y0, 32(DX)(AX*1)
+	VMOVUPS      Y0, 32(CX)(AX*1)
 	ADDQ         $0x40, AX
 
 test:
-	CMPQ AX, CX
-	JLT  group
+	CMPQ         AX, BX
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), BX
+	ADDQ         AX, BX
+	SUBQ         DX, BX
+	VMOVUPS      (BX), Y0
+	VMASKMOVPS   (CX)(AX*1), Y0, Y1
+	VBROADCASTSS s+24(FP), Y2
+	VMULPS       Y2, Y1, Y1
+	VMASKMOVPS   Y1, Y0, (CX)(AX*1)
+	VMOVUPS      32(BX), Y0
+	VMASKMOVPS   32(CX)(AX*1), Y0, Y1
+	VBROADCASTSS s+24(FP), Y2
+	VMULPS       Y2, Y1, Y1
+	VMASKMOVPS   Y1, Y0, 32(CX)(AX*1)
+
+done:
 	VZEROUPPER
 	RET
 
 // func addAVX512(y []float32, x []float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512DQ, AVX512F
 TEXT ·addAVX512(SB), NOSPLIT, $0-48
-	MOVQ y_base+0(FP), DX
-	MOVQ y_len+8(FP), CX
+	MOVQ y_base+0(FP), CX
+	MOVQ y_len+8(FP), DX
 	MOVQ x_base+24(FP), BX
-	MOVQ x_len+32(FP), CX
-	SHLQ $0x02, CX
+	SHLQ $0x02, DX
+	MOVQ DX, SI
+	ANDQ $-64, SI
 	XORQ AX, AX
 	JMP  test
 
 group:
-	VMOVUPS (DX)(AX*1), Z0
+	VMOVUPS (CX)(AX*1), Z0
 	VMOVUPS (BX)(AX*1), Z1
 	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (DX)(AX*1)
+	VMOVUPS Z0, (CX)(AX*1)
 	ADDQ    $0x40, AX
 
 test:
-	CMPQ AX, CX
-	JLT  group
+	CMPQ      AX, SI
+	JLT       group
+	CMPQ      AX, DX
+	JEQ       done
+	LEAQ      window<>+64(SB), SI
+	ADDQ      AX, SI
+	SUBQ      DX, SI
+	VMOVUPS   (SI), Z0
+	VPMOVD2M  Z0, K1
+	VMOVUPS.Z (CX)(AX*1), K1, Z0
+	VMOVUPS.Z (BX)(AX*1), K1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS   Z0, K1, (CX)(AX*1)
+
+done:
 	VZEROUPPER
 	RET
 
 // func addAVX2(y []float32, x []float32)
 // Requires: AVX
 TEXT ·addAVX2(SB), NOSPLIT, $0-48
-	MOVQ y_base+0(FP), DX
-	MOVQ y_len+8(FP), CX
+	MOVQ y_base+0(FP), CX
+	MOVQ y_len+8(FP), DX
 	MOVQ x_base+24(FP), BX
-	MOVQ x_len+32(FP), CX
-	SHLQ $0x02, CX
+	SHLQ $0x02, DX
+	MOVQ DX, SI
+	ANDQ $-64, SI
 	XORQ AX, AX
 	JMP  test
 
 group:
-	VMOVUPS (DX)(AX*1), Y0
+	VMOVUPS (CX)(AX*1), Y0
 	VMOVUPS (BX)(AX*1), Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (DX)(AX*1)
-	VMOVUPS 32(DX)(AX*1), Y0
+	VMOVUPS Y0, (CX)(AX*1)
+	VMOVUPS 32(CX)(AX*1), Y0
 	VMOVUPS 32(BX)(AX*1), Y1
 	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, 32(DX)(AX*1)
+	VMOVUPS Y0, 32(CX)(AX*1)
 	ADDQ    $0x40, AX
 
 test:
-	CMPQ AX, CX
-	JLT  group
+	CMPQ       AX, SI
+	JLT        group
+	CMPQ       AX, DX
+	JEQ        done
+	LEAQ       window<>+64(SB), SI
+	ADDQ       AX, SI
+	SUBQ       DX, SI
+	VMOVUPS    (SI), Y0
+	VMASKMOVPS (CX)(AX*1), Y0, Y1
+	VMASKMOVPS (BX)(AX*1), Y0, Y2
+	VADDPS     Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, (CX)(AX*1)
+	VMOVUPS    32(SI), Y0
+	VMASKMOVPS 32(CX)(AX*1), Y0, Y1
+	VMASKMOVPS 32(BX)(AX*1), Y0, Y2
+	VADDPS     Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, 32(CX)(AX*1)
+
+done:
 	VZEROUPPER
 	RET
 
 // func subAVX512(y []float32, x []float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512DQ, AVX512F
 TEXT ·subAVX512(SB), NOSPLIT, $0-48
-	MOVQ y_base+0(FP), DX
-	MOVQ y_len+8(FP), CX
+	MOVQ y_base+0(FP), CX
+	MOVQ y_len+8(FP), DX
 	MOVQ x_base+24(FP), BX
-	MOVQ x_len+32(FP), CX
-	SHLQ $0x02, CX
+	SHLQ $0x02, DX
+	MOVQ DX, SI
+	ANDQ $-64, SI
 	XORQ AX, AX
 	JMP  test
 
 group:
-	VMOVUPS (DX)(AX*1), Z0
+	VMOVUPS (CX)(AX*1), Z0
 	VMOVUPS (BX)(AX*1), Z1
 	VSUBPS  Z1, Z0, Z0
-	VMOVUPS Z0, (DX)(AX*1)
+	VMOVUPS Z0, (CX)(AX*1)
 	ADDQ    $0x40, AX
 
 test:
-	CMPQ AX, CX
-	JLT  group
+	CMPQ      AX, SI
+	JLT       group
+	CMPQ      AX, DX
+	JEQ       done
+	LEAQ      window<>+64(SB), SI
+	ADDQ      AX, SI
+	SUBQ      DX, SI
+	VMOVUPS   (SI), Z0
+	VPMOVD2M  Z0, K1
+	VMOVUPS.Z (CX)(AX*1), K1, Z0
+	VMOVUPS.Z (BX)(AX*1), K1, Z1
+	VSUBPS    Z1, Z0, Z0
+	VMOVUPS   Z0, K1, (CX)(AX*1)
+
+done:
 	VZEROUPPER
 	RET
 
 // func subAVX2(y []float32, x []float32)
 // Requires: AVX
 TEXT ·subAVX2(SB), NOSPLIT, $0-48
-	MOVQ y_base+0(FP), DX
-	MOVQ y_len+8(FP), CX
+	MOVQ y_base+0(FP), CX
+	MOVQ y_len+8(FP), DX
 	MOVQ x_base+24(FP), BX
-	MOVQ x_len+32(FP), CX
-	SHLQ $0x02, CX
+	SHLQ $0x02, DX
+	MOVQ DX, SI
+	ANDQ $-64, SI
 	XORQ AX, AX
 	JMP  test
 
 group:
-	VMOVUPS (DX)(AX*1), Y0
+	VMOVUPS (CX)(AX*1), Y0
 	VMOVUPS (BX)(AX*1), Y1
 	VSUBPS  Y1, Y0, Y0
-	VMOVUPS Y0, (DX)(AX*1)
-	VMOVUPS 32(DX)(AX*1), Y0
+	VMOVUPS Y0, (CX)(AX*1)
+	VMOVUPS 32(CX)(AX*1), Y0
 	VMOVUPS 32(BX)(AX*1), Y1
 	VSUBPS  Y1, Y0, Y0
-	VMOVUPS Y0, 32(DX)(AX*1)
+	VMOVUPS Y0, 32(CX)(AX*1)
 	ADDQ    $0x40, AX
 
 test:
-	CMPQ AX, CX
-	JLT  group
+	CMPQ       AX, SI
+	JLT        group
+	CMPQ       AX, DX
+	JEQ        done
+	LEAQ       window<>+64(SB), SI
+	ADDQ       AX, SI
+	SUBQ       DX, SI
+	VMOVUPS    (SI), Y0
+	VMASKMOVPS (CX)(AX*1), Y0, Y1
+	VMASKMOVPS (BX)(AX*1), Y0, Y2
+	VSUBPS     Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, (CX)(AX*1)
+	VMOVUPS    32(SI), Y0
+	VMASKMOVPS 32(CX)(AX*1), Y0, Y1
+	VMASKMOVPS 32(BX)(AX*1), Y0, Y2
+	VSUBPS     Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, 32(CX)(AX*1)
+
+done:
 	VZEROUPPER
 	RET
 
 // func mulAVX512(y []float32, x []float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512DQ, AVX512F
 TEXT ·mulAVX512(SB), NOSPLIT, $0-48
-	MOVQ y_base+0(FP), DX
-	MOVQ y_len+8(FP), CX
+	MOVQ y_base+0(FP), CX
+	MOVQ y_len+8(FP), DX
 	MOVQ x_base+24(FP), BX
-	MOVQ x_len+32(FP), CX
-	SHLQ $0x02, CX
+	SHLQ $0x02, DX
+	MOVQ DX, SI
+	ANDQ $-64, SI
 	XORQ AX, AX
 	JMP  test
 
 group:
-	VMOVUPS (DX)(AX*1), Z0
+	VMOVUPS (CX)(AX*1), Z0
 	VMOVUPS (BX)(AX*1), Z1
 	VMULPS  Z1, Z0, Z0
-	VMOVUPS Z0, (DX)(AX*1)
+	VMOVUPS Z0, (CX)(AX*1)
 	ADDQ    $0x40, AX
 
 test:
-	CMPQ AX, CX
-	JLT  group
+	CMPQ      AX, SI
+	JLT       group
+	CMPQ      AX, DX
+	JEQ       done
+	LEAQ      window<>+64(SB), SI
+	ADDQ      AX, SI
+	SUBQ      DX, SI
+	VMOVUPS   (SI), Z0
+	VPMOVD2M  Z0, K1
+	VMOVUPS.Z (CX)(AX*1), K1, Z0
+	VMOVUPS.Z (BX)(AX*1), K1, Z1
+	VMULPS    Z1, Z0, Z0
+	VMOVUPS   Z0, K1, (CX)(AX*1)
+
+done:
 	VZEROUPPER
 	RET
 
 // func mulAVX2(y []float32, x []float32)
 // Requires: AVX
 TEXT ·mulAVX2(SB), NOSPLIT, $0-48
-	MOVQ y_base+0(FP), DX
-	MOVQ y_len+8(FP), CX
+	MOVQ y_base+0(FP), CX
+	MOVQ y_len+8(FP), DX
 	MOVQ x_base+24(FP), BX
-	MOVQ x_len+32(FP), CX
-	SHLQ $0x02, CX
+	SHLQ $0x02, DX
+	MOVQ DX, SI
+	ANDQ $-64, SI
 	XORQ AX, AX
 	JMP  test
 
 group:
-	VMOVUPS (DX)(AX*1), Y0
+	VMOVUPS (CX)(AX*1), Y0
 	VMOVUPS (BX)(AX*1), Y1
 	VMULPS  Y1, Y0, Y0
-	VMOVUPS Y0, (DX)(AX*1)
-	VMOVUPS 32(DX)(AX*1), Y0
+	VMOVUPS Y0, (CX)(AX*1)
+	VMOVUPS 32(CX)(AX*1), Y0
 	VMOVUPS 32(BX)(AX*1), Y1
 	VMULPS  Y1, Y0, Y0
-	VMOVUPS Y0, 32(DX)(AX*1)
+	VMOVUPS Y0, 32(CX)(AX*1)
 	ADDQ    $0x40, AX
 
 test:
-	CMPQ AX, CX
-	JLT  group
+	CMPQ       AX, SI
+	JLT        group
+	CMPQ       AX, DX
+	JEQ        done
+	LEAQ       window<>+64(SB), SI
+	ADDQ       AX, SI
+	SUBQ       DX, SI
+	VMOVUPS    (SI), Y0
+	VMASKMOVPS (CX)(AX*1), Y0, Y1
+	VMASKMOVPS (BX)(AX*1), Y0, Y2
+	VMULPS     Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, (CX)(AX*1)
+	VMOVUPS    32(SI), Y0
+	VMASKMOVPS 32(CX)(AX*1), Y0, Y1
+	VMASKMOVPS 32(BX)(AX*1), Y0, Y2
+	VMULPS     Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, 32(CX)(AX*1)
+
+done:
 	VZEROUPPER
 	RET
 
 // func axpyAVX512(y []float32, x []float32, s float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512DQ, AVX512F
 TEXT ·axpyAVX512(SB), NOSPLIT, $0-52
-	MOVQ y_base+0(FP), DX
-	MOVQ y_len+8(FP), CX
+	MOVQ y_base+0(FP), CX
+	MOVQ y_len+8(FP), DX
 	MOVQ x_base+24(FP), BX
-	MOVQ x_len+32(FP), CX
-	SHLQ $0x02, CX
+	SHLQ $0x02, DX
+	MOVQ DX, SI
+	ANDQ $-64, SI
 	XORQ AX, AX
 	JMP  test
 
 group:
-	VMOVUPS      (DX)(AX*1), Z0
+	VMOVUPS      (CX)(AX*1), Z0
 	VMOVUPS      (BX)(AX*1), Z1
 	VBROADCASTSS s+48(FP), Z2
 	VMULPS       Z2, Z1, Z1
 	VADDPS       Z1, Z0, Z0
-	VMOVUPS      Z0, (DX)(AX*1)
+	VMOVUPS      Z0, (CX)(AX*1)
 	ADDQ         $0x40, AX
 
 test:
-	CMPQ AX, CX
-	JLT  group
+	CMPQ         AX, SI
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), SI
+	ADDQ         AX, SI
+	SUBQ         DX, SI
+	VMOVUPS      (SI), Z0
+	VPMOVD2M     Z0, K1
+	VMOVUPS.Z    (CX)(AX*1), K1, Z0
+	VMOVUPS.Z    (BX)(AX*1), K1, Z1
+	VBROADCASTSS s+48(FP), Z2
+	VMULPS       Z2, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	VMOVUPS      Z0, K1, (CX)(AX*1)
+
+done:
 	VZEROUPPER
 	RET
 
 // func axpyAVX2(y []float32, x []float32, s float32)
 // Requires: AVX
 TEXT ·axpyAVX2(SB), NOSPLIT, $0-52
-	MOVQ y_base+0(FP), DX
-	MOVQ y_len+8(FP), CX
+	MOVQ y_base+0(FP), CX
+	MOVQ y_len+8(FP), DX
 	MOVQ x_base+24(FP), BX
-	MOVQ x_len+32(FP), CX
-	SHLQ $0x02, CX
+	SHLQ $0x02, DX
+	MOVQ DX, SI
+	ANDQ $-64, SI
 	XORQ AX, AX
 	JMP  test
 
 group:
-	VMOVUPS      (DX)(AX*1), Y0
+	VMOVUPS      (CX)(AX*1), Y0
 	VMOVUPS      (BX)(AX*1), Y1
 	VBROADCASTSS s+48(FP), Y2
 	VMULPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	VMOVUPS      Y0, (DX)(AX*1)
-	VMOVUPS      32(DX)(AX*1), Y0
+	VMOVUPS      Y0, (CX)(AX*1)
+	VMOVUPS      32(CX)(AX*1), Y0
 	VMOVUPS      32(BX)(AX*1), Y1
 	VBROADCASTSS s+48(FP), Y2
 	VMULPS       Y2, Y1, Y1
 	VADDPS       Y1, Y0, Y0
-	VMOVUPS      Y0, 32(DX)(AX*1)
+	VMOVUPS      Y0, 32(CX)(AX*1)
 	ADDQ         $0x40, AX
 
 test:
-	CMPQ AX, CX
-	JLT  group
+	CMPQ         AX, SI
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), SI
+	ADDQ         AX, SI
+	SUBQ         DX, SI
+	VMOVUPS      (SI), Y0
+	VMASKMOVPS   (CX)(AX*1), Y0, Y1
+	VMASKMOVPS   (BX)(AX*1), Y0, Y2
+	VBROADCASTSS s+48(FP), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	VMASKMOVPS   Y1, Y0, (CX)(AX*1)
+	VMOVUPS      32(SI), Y0
+	VMASKMOVPS   32(CX)(AX*1), Y0, Y1
+	VMASKMOVPS   32(BX)(AX*1), Y0, Y2
+	VBROADCASTSS s+48(FP), Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	VMASKMOVPS   Y1, Y0, 32(CX)(AX*1)
+
+done:
 	VZEROUPPER
 	RET
 
-// func dotAVX512(l *[16]float32, x []float32, y []float32)
-// Requires: AVX, AVX512F
-TEXT ·dotAVX512(SB), NOSPLIT, $0-56
-	MOVQ    l+0(FP), DX
-	MOVQ    x_base+8(FP), BX
-	MOVQ    x_len+16(FP), CX
-	MOVQ    y_base+32(FP), SI
-	MOVQ    y_len+40(FP), CX
-	VMOVUPS (DX), Z0
-	SHLQ    $0x02, CX
-	XORQ    AX, AX
-	JMP     test
-
-group:
-	VMOVUPS (BX)(AX*1), Z1
-	VMOVUPS (SI)(AX*1), Z2
-	VMULPS  Z2, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	ADDQ    $0x40, AX
-
-test:
-	CMPQ    AX, CX
-	JLT     group
-	VMOVUPS Z0, (DX)
-	VZEROUPPER
-	RET
-
-// func dotAVX2(l *[16]float32, x []float32, y []float32)
-// Requires: AVX
-TEXT ·dotAVX2(SB), NOSPLIT, $0-56
-	MOVQ    l+0(FP), DX
-	MOVQ    x_base+8(FP), BX
-	MOVQ    x_len+16(FP), CX
-	MOVQ    y_base+32(FP), SI
-	MOVQ    y_len+40(FP), CX
-	VMOVUPS (DX), Y0
-	VMOVUPS 32(DX), Y1
-	SHLQ    $0x02, CX
-	XORQ    AX, AX
-	JMP     test
-
-group:
-	VMOVUPS (BX)(AX*1), Y2
-	VMOVUPS (SI)(AX*1), Y3
-	VMULPS  Y3, Y2, Y2
-	VADDPS  Y2, Y0, Y0
-	VMOVUPS 32(BX)(AX*1), Y2
-	VMOVUPS 32(SI)(AX*1), Y3
-	VMULPS  Y3, Y2, Y2
-	VADDPS  Y2, Y1, Y1
-	ADDQ    $0x40, AX
-
-test:
-	CMPQ    AX, CX
-	JLT     group
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	VZEROUPPER
-	RET
-
-// func dot3AVX512(l *[16]float32, x []float32, y []float32, z []float32)
-// Requires: AVX, AVX512F
-TEXT ·dot3AVX512(SB), NOSPLIT, $0-80
-	MOVQ    l+0(FP), DX
-	MOVQ    x_base+8(FP), BX
-	MOVQ    x_len+16(FP), CX
-	MOVQ    y_base+32(FP), SI
-	MOVQ    y_len+40(FP), CX
-	MOVQ    z_base+56(FP), DI
-	MOVQ    z_len+64(FP), CX
-	VMOVUPS (DX), Z0
-	SHLQ    $0x02, CX
-	XORQ    AX, AX
-	JMP     test
-
-group:
-	VMOVUPS (BX)(AX*1), Z1
-	VMOVUPS (SI)(AX*1), Z2
-	VMULPS  Z2, Z1, Z1
-	VMOVUPS (DI)(AX*1), Z2
-	VMULPS  Z2, Z1, Z1
-	VADDPS  Z1, Z0, Z0
-	ADDQ    $0x40, AX
-
-test:
-	CMPQ    AX, CX
-	JLT     group
-	VMOVUPS Z0, (DX)
-	VZEROUPPER
-	RET
-
-// func dot3AVX2(l *[16]float32, x []float32, y []float32, z []float32)
-// Requires: AVX
-TEXT ·dot3AVX2(SB), NOSPLIT, $0-80
-	MOVQ    l+0(FP), DX
-	MOVQ    x_base+8(FP), BX
-	MOVQ    x_len+16(FP), CX
-	MOVQ    y_base+32(FP), SI
-	MOVQ    y_len+40(FP), CX
-	MOVQ    z_base+56(FP), DI
-	MOVQ    z_len+64(FP), CX
-	VMOVUPS (DX), Y0
-	VMOVUPS 32(DX), Y1
-	SHLQ    $0x02, CX
-	XORQ    AX, AX
-	JMP     test
-
-group:
-	VMOVUPS (BX)(AX*1), Y2
-	VMOVUPS (SI)(AX*1), Y3
-	VMULPS  Y3, Y2, Y2
-	VMOVUPS (DI)(AX*1), Y3
-	VMULPS  Y3, Y2, Y2
-	VADDPS  Y2, Y0, Y0
-	VMOVUPS 32(BX)(AX*1), Y2
-	VMOVUPS 32(SI)(AX*1), Y3
-	VMULPS  Y3, Y2, Y2
-	VMOVUPS 32(DI)(AX*1), Y3
-	VMULPS  Y3, Y2, Y2
-	VADDPS  Y2, Y1, Y1
-	ADDQ    $0x40, AX
-
-test:
-	CMPQ    AX, CX
-	JLT     group
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	VZEROUPPER
-	RET
-
-// func notFiniteAVX512(l *[16]float32, x []float32)
+// func dotAVX512(x []float32, y []float32) float32
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·notFiniteAVX512(SB), NOSPLIT, $0-32
-	MOVQ    l+0(FP), DX
-	MOVQ    x_base+8(FP), BX
-	MOVQ    x_len+16(FP), CX
-	VMOVUPS (DX), Z0
-	SHLQ    $0x02, CX
-	XORQ    AX, AX
-	JMP     test
+TEXT ·dotAVX512(SB), NOSPLIT, $0-52
+	VXORPS Y0, Y0, Y0
+	MOVQ   x_base+0(FP), CX
+	MOVQ   x_len+8(FP), DX
+	MOVQ   y_base+24(FP), BX
+	SHLQ   $0x02, DX
+	MOVQ   DX, SI
+	ANDQ   $-64, SI
+	XORQ   AX, AX
+	JMP    test
 
 group:
-	VMOVUPS (BX)(AX*1), Z1
-	VSUBPS  Z1, Z1, Z1
-	VORPS   Z1, Z0, Z0
+	VMOVUPS (CX)(AX*1), Z1
+	VMOVUPS (BX)(AX*1), Z2
+	VMULPS  Z2, Z1, Z1
+	VADDPS  Z0, Z1, Z0
 	ADDQ    $0x40, AX
 
 test:
-	CMPQ    AX, CX
-	JLT     group
-	VMOVUPS Z0, (DX)
+	CMPQ      AX, SI
+	JLT       group
+	CMPQ      AX, DX
+	JEQ       done
+	LEAQ      window<>+64(SB), SI
+	ADDQ      AX, SI
+	SUBQ      DX, SI
+	VMOVUPS   (SI), Z1
+	VPMOVD2M  Z1, K1
+	VMOVUPS.Z (CX)(AX*1), K1, Z1
+	VMOVUPS.Z (BX)(AX*1), K1, Z2
+	VMULPS    Z2, Z1, Z1
+	VADDPS    Z0, Z1, Z1
+	VMOVAPS   Z1, K1, Z0
+
+done:
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x0e, X0, X1
+	VADDPS        X1, X0, X0
+	VMOVSHDUP     X0, X1
+	VADDPS        X1, X0, X0
+	VMOVSS        X0, ret+48(FP)
 	VZEROUPPER
 	RET
 
-// func notFiniteAVX2(l *[16]float32, x []float32)
+// func dotAVX2(x []float32, y []float32) float32
 // Requires: AVX
-TEXT ·notFiniteAVX2(SB), NOSPLIT, $0-32
-	MOVQ    l+0(FP), DX
-	MOVQ    x_base+8(FP), BX
-	MOVQ    x_len+16(FP), CX
-	VMOVUPS (DX), Y0
-	VMOVUPS 32(DX), Y1
-	SHLQ    $0x02, CX
-	XORQ    AX, AX
-	JMP     test
+TEXT ·dotAVX2(SB), NOSPLIT, $0-52
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   x_base+0(FP), CX
+	MOVQ   x_len+8(FP), DX
+	MOVQ   y_base+24(FP), BX
+	SHLQ   $0x02, DX
+	MOVQ   DX, SI
+	ANDQ   $-64, SI
+	XORQ   AX, AX
+	JMP    test
 
 group:
-	VMOVUPS (BX)(AX*1), Y2
-	VSUBPS  Y2, Y2, Y2
-	VORPS   Y2, Y0, Y0
-	VMOVUPS 32(BX)(AX*1), Y2
-	VSUBPS  Y2, Y2, Y2
-	VORPS   Y2, Y1, Y1
+	VMOVUPS (CX)(AX*1), Y2
+	VMOVUPS (BX)(AX*1), Y3
+	VMULPS  Y3, Y2, Y2
+	VADDPS  Y0, Y2, Y0
+	VMOVUPS 32(CX)(AX*1), Y2
+	VMOVUPS 32(BX)(AX*1), Y3
+	VMULPS  Y3, Y2, Y2
+	VADDPS  Y1, Y2, Y1
 	ADDQ    $0x40, AX
 
 test:
-	CMPQ    AX, CX
-	JLT     group
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
+	CMPQ       AX, SI
+	JLT        group
+	CMPQ       AX, DX
+	JEQ        done
+	LEAQ       window<>+64(SB), SI
+	ADDQ       AX, SI
+	SUBQ       DX, SI
+	VMOVUPS    (SI), Y2
+	VMASKMOVPS (CX)(AX*1), Y2, Y3
+	VMASKMOVPS (BX)(AX*1), Y2, Y4
+	VMULPS     Y4, Y3, Y3
+	VADDPS     Y0, Y3, Y3
+	VBLENDVPS  Y2, Y3, Y0, Y0
+	VMOVUPS    32(SI), Y2
+	VMASKMOVPS 32(CX)(AX*1), Y2, Y3
+	VMASKMOVPS 32(BX)(AX*1), Y2, Y4
+	VMULPS     Y4, Y3, Y3
+	VADDPS     Y1, Y3, Y3
+	VBLENDVPS  Y2, Y3, Y1, Y1
+
+done:
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x0e, X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSHDUP    X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSS       X0, ret+48(FP)
+	VZEROUPPER
+	RET
+
+// func dot3AVX512(x []float32, y []float32, z []float32) float32
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·dot3AVX512(SB), NOSPLIT, $0-76
+	VXORPS Y0, Y0, Y0
+	MOVQ   x_base+0(FP), CX
+	MOVQ   x_len+8(FP), DX
+	MOVQ   y_base+24(FP), BX
+	MOVQ   z_base+48(FP), SI
+	SHLQ   $0x02, DX
+	MOVQ   DX, DI
+	ANDQ   $-64, DI
+	XORQ   AX, AX
+	JMP    test
+
+group:
+	VMOVUPS (CX)(AX*1), Z1
+	VMOVUPS (BX)(AX*1), Z2
+	VMULPS  Z2, Z1, Z1
+	VMOVUPS (SI)(AX*1), Z2
+	VMULPS  Z2, Z1, Z1
+	VADDPS  Z0, Z1, Z0
+	ADDQ    $0x40, AX
+
+test:
+	CMPQ      AX, DI
+	JLT       group
+	CMPQ      AX, DX
+	JEQ       done
+	LEAQ      window<>+64(SB), DI
+	ADDQ      AX, DI
+	SUBQ      DX, DI
+	VMOVUPS   (DI), Z1
+	VPMOVD2M  Z1, K1
+	VMOVUPS.Z (CX)(AX*1), K1, Z1
+	VMOVUPS.Z (BX)(AX*1), K1, Z2
+	VMULPS    Z2, Z1, Z1
+	VMOVUPS.Z (SI)(AX*1), K1, Z2
+	VMULPS    Z2, Z1, Z1
+	VADDPS    Z0, Z1, Z1
+	VMOVAPS   Z1, K1, Z0
+
+done:
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x0e, X0, X1
+	VADDPS        X1, X0, X0
+	VMOVSHDUP     X0, X1
+	VADDPS        X1, X0, X0
+	VMOVSS        X0, ret+72(FP)
+	VZEROUPPER
+	RET
+
+// func dot3AVX2(x []float32, y []float32, z []float32) float32
+// Requires: AVX
+TEXT ·dot3AVX2(SB), NOSPLIT, $0-76
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   x_base+0(FP), CX
+	MOVQ   x_len+8(FP), DX
+	MOVQ   y_base+24(FP), BX
+	MOVQ   z_base+48(FP), SI
+	SHLQ   $0x02, DX
+	MOVQ   DX, DI
+	ANDQ   $-64, DI
+	XORQ   AX, AX
+	JMP    test
+
+group:
+	VMOVUPS (CX)(AX*1), Y2
+	VMOVUPS (BX)(AX*1), Y3
+	VMULPS  Y3, Y2, Y2
+	VMOVUPS (SI)(AX*1), Y3
+	VMULPS  Y3, Y2, Y2
+	VADDPS  Y0, Y2, Y0
+	VMOVUPS 32(CX)(AX*1), Y2
+	VMOVUPS 32(BX)(AX*1), Y3
+	VMULPS  Y3, Y2, Y2
+	VMOVUPS 32(SI)(AX*1), Y3
+	VMULPS  Y3, Y2, Y2
+	VADDPS  Y1, Y2, Y1
+	ADDQ    $0x40, AX
+
+test:
+	CMPQ       AX, DI
+	JLT        group
+	CMPQ       AX, DX
+	JEQ        done
+	LEAQ       window<>+64(SB), DI
+	ADDQ       AX, DI
+	SUBQ       DX, DI
+	VMOVUPS    (DI), Y2
+	VMASKMOVPS (CX)(AX*1), Y2, Y3
+	VMASKMOVPS (BX)(AX*1), Y2, Y4
+	VMULPS     Y4, Y3, Y3
+	VMASKMOVPS (SI)(AX*1), Y2, Y4
+	VMULPS     Y4, Y3, Y3
+	VADDPS     Y0, Y3, Y3
+	VBLENDVPS  Y2, Y3, Y0, Y0
+	VMOVUPS    32(DI), Y2
+	VMASKMOVPS 32(CX)(AX*1), Y2, Y3
+	VMASKMOVPS 32(BX)(AX*1), Y2, Y4
+	VMULPS     Y4, Y3, Y3
+	VMASKMOVPS 32(SI)(AX*1), Y2, Y4
+	VMULPS     Y4, Y3, Y3
+	VADDPS     Y1, Y3, Y3
+	VBLENDVPS  Y2, Y3, Y1, Y1
+
+done:
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x0e, X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSHDUP    X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSS       X0, ret+72(FP)
+	VZEROUPPER
+	RET
+
+// func dot64AVX512(x []float32, y []float32) float64
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL
+TEXT ·dot64AVX512(SB), NOSPLIT, $0-56
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   x_base+0(FP), CX
+	MOVQ   x_len+8(FP), DX
+	MOVQ   y_base+24(FP), BX
+	SHLQ   $0x02, DX
+	MOVQ   DX, SI
+	ANDQ   $-64, SI
+	XORQ   AX, AX
+	JMP    test
+
+group:
+	VMOVUPS     (CX)(AX*1), Y2
+	VCVTPS2PD   Y2, Z2
+	VMOVUPS     (BX)(AX*1), Y3
+	VCVTPS2PD   Y3, Z3
+	VFMADD231PD Z2, Z3, Z0
+	VMOVUPS     32(CX)(AX*1), Y2
+	VCVTPS2PD   Y2, Z2
+	VMOVUPS     32(BX)(AX*1), Y3
+	VCVTPS2PD   Y3, Z3
+	VFMADD231PD Z2, Z3, Z1
+	ADDQ        $0x40, AX
+
+test:
+	CMPQ        AX, SI
+	JLT         group
+	CMPQ        AX, DX
+	JEQ         done
+	LEAQ        window<>+64(SB), SI
+	ADDQ        AX, SI
+	SUBQ        DX, SI
+	VMOVUPS     (SI), Y2
+	VPMOVD2M    Y2, K1
+	VMOVUPS.Z   (CX)(AX*1), K1, Y2
+	VCVTPS2PD   Y2, Z2
+	VMOVUPS.Z   (BX)(AX*1), K1, Y3
+	VCVTPS2PD   Y3, Z3
+	VFMADD231PD Z2, Z3, Z0
+	VMOVUPS     32(SI), Y2
+	VPMOVD2M    Y2, K1
+	VMOVUPS.Z   32(CX)(AX*1), K1, Y2
+	VCVTPS2PD   Y2, Z2
+	VMOVUPS.Z   32(BX)(AX*1), K1, Y3
+	VCVTPS2PD   Y3, Z3
+	VFMADD231PD Z2, Z3, Z1
+
+done:
+	VADDPD        Z1, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPD        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPD        X1, X0, X0
+	VPERMILPS     $0x0e, X0, X1
+	VADDPD        X1, X0, X0
+	VMOVSD        X0, ret+48(FP)
+	VZEROUPPER
+	RET
+
+// func dot64AVX2(x []float32, y []float32) float64
+// Requires: AVX, FMA3
+TEXT ·dot64AVX2(SB), NOSPLIT, $0-56
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   x_base+0(FP), CX
+	MOVQ   x_len+8(FP), DX
+	MOVQ   y_base+24(FP), BX
+	SHLQ   $0x02, DX
+	MOVQ   DX, SI
+	ANDQ   $-64, SI
+	XORQ   AX, AX
+	JMP    test
+
+group:
+	VMOVUPS     (CX)(AX*1), X4
+	VCVTPS2PD   X4, Y4
+	VMOVUPS     (BX)(AX*1), X5
+	VCVTPS2PD   X5, Y5
+	VFMADD231PD Y4, Y5, Y0
+	VMOVUPS     16(CX)(AX*1), X4
+	VCVTPS2PD   X4, Y4
+	VMOVUPS     16(BX)(AX*1), X5
+	VCVTPS2PD   X5, Y5
+	VFMADD231PD Y4, Y5, Y1
+	VMOVUPS     32(CX)(AX*1), X4
+	VCVTPS2PD   X4, Y4
+	VMOVUPS     32(BX)(AX*1), X5
+	VCVTPS2PD   X5, Y5
+	VFMADD231PD Y4, Y5, Y2
+	VMOVUPS     48(CX)(AX*1), X4
+	VCVTPS2PD   X4, Y4
+	VMOVUPS     48(BX)(AX*1), X5
+	VCVTPS2PD   X5, Y5
+	VFMADD231PD Y4, Y5, Y3
+	ADDQ        $0x40, AX
+
+test:
+	CMPQ        AX, SI
+	JLT         group
+	CMPQ        AX, DX
+	JEQ         done
+	LEAQ        window<>+64(SB), SI
+	ADDQ        AX, SI
+	SUBQ        DX, SI
+	VMOVUPS     (SI), X4
+	VMASKMOVPS  (CX)(AX*1), X4, X5
+	VCVTPS2PD   X5, Y5
+	VMASKMOVPS  (BX)(AX*1), X4, X4
+	VCVTPS2PD   X4, Y4
+	VFMADD231PD Y5, Y4, Y0
+	VMOVUPS     16(SI), X4
+	VMASKMOVPS  16(CX)(AX*1), X4, X5
+	VCVTPS2PD   X5, Y5
+	VMASKMOVPS  16(BX)(AX*1), X4, X4
+	VCVTPS2PD   X4, Y4
+	VFMADD231PD Y5, Y4, Y1
+	VMOVUPS     32(SI), X4
+	VMASKMOVPS  32(CX)(AX*1), X4, X5
+	VCVTPS2PD   X5, Y5
+	VMASKMOVPS  32(BX)(AX*1), X4, X4
+	VCVTPS2PD   X4, Y4
+	VFMADD231PD Y5, Y4, Y2
+	VMOVUPS     48(SI), X4
+	VMASKMOVPS  48(CX)(AX*1), X4, X5
+	VCVTPS2PD   X5, Y5
+	VMASKMOVPS  48(BX)(AX*1), X4, X4
+	VCVTPS2PD   X4, Y4
+	VFMADD231PD Y5, Y4, Y3
+
+done:
+	VADDPD       Y2, Y0, Y0
+	VADDPD       Y3, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X1, X0, X0
+	VPERMILPS    $0x0e, X0, X1
+	VADDPD       X1, X0, X0
+	VMOVSD       X0, ret+48(FP)
+	VZEROUPPER
+	RET
+
+// func notFiniteAVX512(x []float32) float32
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·notFiniteAVX512(SB), NOSPLIT, $0-28
+	VXORPS Y0, Y0, Y0
+	MOVQ   x_base+0(FP), CX
+	MOVQ   x_len+8(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   DX, BX
+	ANDQ   $-64, BX
+	XORQ   AX, AX
+	JMP    test
+
+group:
+	VMOVUPS (CX)(AX*1), Z1
+	VSUBPS  Z1, Z1, Z1
+	VADDPS  Z0, Z1, Z0
+	ADDQ    $0x40, AX
+
+test:
+	CMPQ      AX, BX
+	JLT       group
+	CMPQ      AX, DX
+	JEQ       done
+	LEAQ      window<>+64(SB), BX
+	ADDQ      AX, BX
+	SUBQ      DX, BX
+	VMOVUPS   (BX), Z1
+	VPMOVD2M  Z1, K1
+	VMOVUPS.Z (CX)(AX*1), K1, Z1
+	VSUBPS    Z1, Z1, Z1
+	VADDPS    Z0, Z1, Z1
+	VMOVAPS   Z1, K1, Z0
+
+done:
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x0e, X0, X1
+	VADDPS        X1, X0, X0
+	VMOVSHDUP     X0, X1
+	VADDPS        X1, X0, X0
+	VMOVSS        X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func notFiniteAVX2(x []float32) float32
+// Requires: AVX
+TEXT ·notFiniteAVX2(SB), NOSPLIT, $0-28
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   x_base+0(FP), CX
+	MOVQ   x_len+8(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   DX, BX
+	ANDQ   $-64, BX
+	XORQ   AX, AX
+	JMP    test
+
+group:
+	VMOVUPS (CX)(AX*1), Y2
+	VSUBPS  Y2, Y2, Y2
+	VADDPS  Y0, Y2, Y0
+	VMOVUPS 32(CX)(AX*1), Y2
+	VSUBPS  Y2, Y2, Y2
+	VADDPS  Y1, Y2, Y1
+	ADDQ    $0x40, AX
+
+test:
+	CMPQ       AX, BX
+	JLT        group
+	CMPQ       AX, DX
+	JEQ        done
+	LEAQ       window<>+64(SB), BX
+	ADDQ       AX, BX
+	SUBQ       DX, BX
+	VMOVUPS    (BX), Y2
+	VMASKMOVPS (CX)(AX*1), Y2, Y3
+	VSUBPS     Y3, Y3, Y3
+	VADDPS     Y0, Y3, Y3
+	VBLENDVPS  Y2, Y3, Y0, Y0
+	VMOVUPS    32(BX), Y2
+	VMASKMOVPS 32(CX)(AX*1), Y2, Y3
+	VSUBPS     Y3, Y3, Y3
+	VADDPS     Y1, Y3, Y3
+	VBLENDVPS  Y2, Y3, Y1, Y1
+
+done:
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x0e, X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSHDUP    X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSS       X0, ret+24(FP)
 	VZEROUPPER
 	RET
 
 // func normAVX512(y []float32, x []float32, w []float32, inv float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512DQ, AVX512F
 TEXT ·normAVX512(SB), NOSPLIT, $0-76
-	MOVQ y_base+0(FP), DX
-	MOVQ y_len+8(FP), CX
+	MOVQ y_base+0(FP), CX
+	MOVQ y_len+8(FP), DX
 	MOVQ x_base+24(FP), BX
-	MOVQ x_len+32(FP), CX
 	MOVQ w_base+48(FP), SI
-	MOVQ w_len+56(FP), CX
-	SHLQ $0x02, CX
+	SHLQ $0x02, DX
+	MOVQ DX, DI
+	ANDQ $-64, DI
 	XORQ AX, AX
 	JMP  test
 
@@ -5846,25 +6817,40 @@ group:
 	VMULPS       Z1, Z0, Z0
 	VMOVUPS      (SI)(AX*1), Z1
 	VMULPS       Z1, Z0, Z0
-	VMOVUPS      Z0, (DX)(AX*1)
+	VMOVUPS      Z0, (CX)(AX*1)
 	ADDQ         $0x40, AX
 
 test:
-	CMPQ AX, CX
-	JLT  group
+	CMPQ         AX, DI
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), DI
+	ADDQ         AX, DI
+	SUBQ         DX, DI
+	VMOVUPS      (DI), Z0
+	VPMOVD2M     Z0, K1
+	VMOVUPS.Z    (BX)(AX*1), K1, Z0
+	VBROADCASTSS inv+72(FP), Z1
+	VMULPS       Z1, Z0, Z0
+	VMOVUPS.Z    (SI)(AX*1), K1, Z1
+	VMULPS       Z1, Z0, Z0
+	VMOVUPS      Z0, K1, (CX)(AX*1)
+
+done:
 	VZEROUPPER
 	RET
 
 // func normAVX2(y []float32, x []float32, w []float32, inv float32)
 // Requires: AVX
 TEXT ·normAVX2(SB), NOSPLIT, $0-76
-	MOVQ y_base+0(FP), DX
-	MOVQ y_len+8(FP), CX
+	MOVQ y_base+0(FP), CX
+	MOVQ y_len+8(FP), DX
 	MOVQ x_base+24(FP), BX
-	MOVQ x_len+32(FP), CX
 	MOVQ w_base+48(FP), SI
-	MOVQ w_len+56(FP), CX
-	SHLQ $0x02, CX
+	SHLQ $0x02, DX
+	MOVQ DX, DI
+	ANDQ $-64, DI
 	XORQ AX, AX
 	JMP  test
 
@@ -5874,33 +6860,53 @@ group:
 	VMULPS       Y1, Y0, Y0
 	VMOVUPS      (SI)(AX*1), Y1
 	VMULPS       Y1, Y0, Y0
-	VMOVUPS      Y0, (DX)(AX*1)
+	VMOVUPS      Y0, (CX)(AX*1)
 	VMOVUPS      32(BX)(AX*1), Y0
 	VBROADCASTSS inv+72(FP), Y1
 	VMULPS       Y1, Y0, Y0
 	VMOVUPS      32(SI)(AX*1), Y1
 	VMULPS       Y1, Y0, Y0
-	VMOVUPS      Y0, 32(DX)(AX*1)
+	VMOVUPS      Y0, 32(CX)(AX*1)
 	ADDQ         $0x40, AX
 
 test:
-	CMPQ AX, CX
-	JLT  group
+	CMPQ         AX, DI
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), DI
+	ADDQ         AX, DI
+	SUBQ         DX, DI
+	VMOVUPS      (DI), Y0
+	VMASKMOVPS   (BX)(AX*1), Y0, Y1
+	VBROADCASTSS inv+72(FP), Y2
+	VMULPS       Y2, Y1, Y1
+	VMASKMOVPS   (SI)(AX*1), Y0, Y2
+	VMULPS       Y2, Y1, Y1
+	VMASKMOVPS   Y1, Y0, (CX)(AX*1)
+	VMOVUPS      32(DI), Y0
+	VMASKMOVPS   32(BX)(AX*1), Y0, Y1
+	VBROADCASTSS inv+72(FP), Y2
+	VMULPS       Y2, Y1, Y1
+	VMASKMOVPS   32(SI)(AX*1), Y0, Y2
+	VMULPS       Y2, Y1, Y1
+	VMASKMOVPS   Y1, Y0, 32(CX)(AX*1)
+
+done:
 	VZEROUPPER
 	RET
 
 // func normBackAVX512(dx []float32, dy []float32, w []float32, x []float32, inv float32, c float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512DQ, AVX512F
 TEXT ·normBackAVX512(SB), NOSPLIT, $0-104
-	MOVQ dx_base+0(FP), DX
-	MOVQ dx_len+8(FP), CX
+	MOVQ dx_base+0(FP), CX
+	MOVQ dx_len+8(FP), DX
 	MOVQ dy_base+24(FP), BX
-	MOVQ dy_len+32(FP), CX
 	MOVQ w_base+48(FP), SI
-	MOVQ w_len+56(FP), CX
 	MOVQ x_base+72(FP), DI
-	MOVQ x_len+80(FP), CX
-	SHLQ $0x02, CX
+	SHLQ $0x02, DX
+	MOVQ DX, R8
+	ANDQ $-64, R8
 	XORQ AX, AX
 	JMP  test
 
@@ -5914,29 +6920,49 @@ group:
 	VBROADCASTSS c+100(FP), Z2
 	VMULPS       Z2, Z1, Z1
 	VSUBPS       Z1, Z0, Z0
-	VMOVUPS      (DX)(AX*1), Z1
+	VMOVUPS      (CX)(AX*1), Z1
 	VADDPS       Z0, Z1, Z0
-	VMOVUPS      Z0, (DX)(AX*1)
+	VMOVUPS      Z0, (CX)(AX*1)
 	ADDQ         $0x40, AX
 
 test:
-	CMPQ AX, CX
-	JLT  group
+	CMPQ         AX, R8
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), R8
+	ADDQ         AX, R8
+	SUBQ         DX, R8
+	VMOVUPS      (R8), Z0
+	VPMOVD2M     Z0, K1
+	VMOVUPS.Z    (BX)(AX*1), K1, Z0
+	VMOVUPS.Z    (SI)(AX*1), K1, Z1
+	VMULPS       Z1, Z0, Z0
+	VBROADCASTSS inv+96(FP), Z1
+	VMULPS       Z1, Z0, Z0
+	VMOVUPS.Z    (DI)(AX*1), K1, Z1
+	VBROADCASTSS c+100(FP), Z2
+	VMULPS       Z2, Z1, Z1
+	VSUBPS       Z1, Z0, Z0
+	VMOVUPS.Z    (CX)(AX*1), K1, Z1
+	VADDPS       Z0, Z1, Z0
+	VMOVUPS      Z0, K1, (CX)(AX*1)
+
+done:
 	VZEROUPPER
 	RET
 
 // func normBackAVX2(dx []float32, dy []float32, w []float32, x []float32, inv float32, c float32)
 // Requires: AVX
 TEXT ·normBackAVX2(SB), NOSPLIT, $0-104
-	MOVQ dx_base+0(FP), DX
-	MOVQ dx_len+8(FP), CX
+	MOVQ dx_base+0(FP), CX
+	MOVQ dx_len+8(FP), DX
 	MOVQ dy_base+24(FP), BX
-	MOVQ dy_len+32(FP), CX
 	MOVQ w_base+48(FP), SI
-	MOVQ w_len+56(FP), CX
 	MOVQ x_base+72(FP), DI
-	MOVQ x_len+80(FP), CX
-	SHLQ $0x02, CX
+	SHLQ $0x02, DX
+	MOVQ DX, R8
+	ANDQ $-64, R8
 	XORQ AX, AX
 	JMP  test
 
@@ -5950,9 +6976,9 @@ group:
 	VBROADCASTSS c+100(FP), Y2
 	VMULPS       Y2, Y1, Y1
 	VSUBPS       Y1, Y0, Y0
-	VMOVUPS      (DX)(AX*1), Y1
+	VMOVUPS      (CX)(AX*1), Y1
 	VADDPS       Y0, Y1, Y0
-	VMOVUPS      Y0, (DX)(AX*1)
+	VMOVUPS      Y0, (CX)(AX*1)
 	VMOVUPS      32(BX)(AX*1), Y0
 	VMOVUPS      32(SI)(AX*1), Y1
 	VMULPS       Y1, Y0, Y0
@@ -5962,27 +6988,60 @@ group:
 	VBROADCASTSS c+100(FP), Y2
 	VMULPS       Y2, Y1, Y1
 	VSUBPS       Y1, Y0, Y0
-	VMOVUPS      32(DX)(AX*1), Y1
+	VMOVUPS      32(CX)(AX*1), Y1
 	VADDPS       Y0, Y1, Y0
-	VMOVUPS      Y0, 32(DX)(AX*1)
+	VMOVUPS      Y0, 32(CX)(AX*1)
 	ADDQ         $0x40, AX
 
 test:
-	CMPQ AX, CX
-	JLT  group
+	CMPQ         AX, R8
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), R8
+	ADDQ         AX, R8
+	SUBQ         DX, R8
+	VMOVUPS      (R8), Y0
+	VMASKMOVPS   (BX)(AX*1), Y0, Y1
+	VMASKMOVPS   (SI)(AX*1), Y0, Y2
+	VMULPS       Y2, Y1, Y1
+	VBROADCASTSS inv+96(FP), Y2
+	VMULPS       Y2, Y1, Y1
+	VMASKMOVPS   (DI)(AX*1), Y0, Y2
+	VBROADCASTSS c+100(FP), Y3
+	VMULPS       Y3, Y2, Y2
+	VSUBPS       Y2, Y1, Y1
+	VMASKMOVPS   (CX)(AX*1), Y0, Y2
+	VADDPS       Y1, Y2, Y1
+	VMASKMOVPS   Y1, Y0, (CX)(AX*1)
+	VMOVUPS      32(R8), Y0
+	VMASKMOVPS   32(BX)(AX*1), Y0, Y1
+	VMASKMOVPS   32(SI)(AX*1), Y0, Y2
+	VMULPS       Y2, Y1, Y1
+	VBROADCASTSS inv+96(FP), Y2
+	VMULPS       Y2, Y1, Y1
+	VMASKMOVPS   32(DI)(AX*1), Y0, Y2
+	VBROADCASTSS c+100(FP), Y3
+	VMULPS       Y3, Y2, Y2
+	VSUBPS       Y2, Y1, Y1
+	VMASKMOVPS   32(CX)(AX*1), Y0, Y2
+	VADDPS       Y1, Y2, Y1
+	VMASKMOVPS   Y1, Y0, 32(CX)(AX*1)
+
+done:
 	VZEROUPPER
 	RET
 
 // func normWeightAVX512(dw []float32, dy []float32, x []float32, inv float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512DQ, AVX512F
 TEXT ·normWeightAVX512(SB), NOSPLIT, $0-76
-	MOVQ dw_base+0(FP), DX
-	MOVQ dw_len+8(FP), CX
+	MOVQ dw_base+0(FP), CX
+	MOVQ dw_len+8(FP), DX
 	MOVQ dy_base+24(FP), BX
-	MOVQ dy_len+32(FP), CX
 	MOVQ x_base+48(FP), SI
-	MOVQ x_len+56(FP), CX
-	SHLQ $0x02, CX
+	SHLQ $0x02, DX
+	MOVQ DX, DI
+	ANDQ $-64, DI
 	XORQ AX, AX
 	JMP  test
 
@@ -5992,27 +7051,44 @@ group:
 	VBROADCASTSS inv+72(FP), Z2
 	VMULPS       Z2, Z1, Z1
 	VMULPS       Z1, Z0, Z0
-	VMOVUPS      (DX)(AX*1), Z1
+	VMOVUPS      (CX)(AX*1), Z1
 	VADDPS       Z0, Z1, Z0
-	VMOVUPS      Z0, (DX)(AX*1)
+	VMOVUPS      Z0, (CX)(AX*1)
 	ADDQ         $0x40, AX
 
 test:
-	CMPQ AX, CX
-	JLT  group
+	CMPQ         AX, DI
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), DI
+	ADDQ         AX, DI
+	SUBQ         DX, DI
+	VMOVUPS      (DI), Z0
+	VPMOVD2M     Z0, K1
+	VMOVUPS.Z    (BX)(AX*1), K1, Z0
+	VMOVUPS.Z    (SI)(AX*1), K1, Z1
+	VBROADCASTSS inv+72(FP), Z2
+	VMULPS       Z2, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VMOVUPS.Z    (CX)(AX*1), K1, Z1
+	VADDPS       Z0, Z1, Z0
+	VMOVUPS      Z0, K1, (CX)(AX*1)
+
+done:
 	VZEROUPPER
 	RET
 
 // func normWeightAVX2(dw []float32, dy []float32, x []float32, inv float32)
 // Requires: AVX
 TEXT ·normWeightAVX2(SB), NOSPLIT, $0-76
-	MOVQ dw_base+0(FP), DX
-	MOVQ dw_len+8(FP), CX
+	MOVQ dw_base+0(FP), CX
+	MOVQ dw_len+8(FP), DX
 	MOVQ dy_base+24(FP), BX
-	MOVQ dy_len+32(FP), CX
 	MOVQ x_base+48(FP), SI
-	MOVQ x_len+56(FP), CX
-	SHLQ $0x02, CX
+	SHLQ $0x02, DX
+	MOVQ DX, DI
+	ANDQ $-64, DI
 	XORQ AX, AX
 	JMP  test
 
@@ -6022,33 +7098,59 @@ group:
 	VBROADCASTSS inv+72(FP), Y2
 	VMULPS       Y2, Y1, Y1
 	VMULPS       Y1, Y0, Y0
-	VMOVUPS      (DX)(AX*1), Y1
+	VMOVUPS      (CX)(AX*1), Y1
 	VADDPS       Y0, Y1, Y0
-	VMOVUPS      Y0, (DX)(AX*1)
+	VMOVUPS      Y0, (CX)(AX*1)
 	VMOVUPS      32(BX)(AX*1), Y0
 	VMOVUPS      32(SI)(AX*1), Y1
 	VBROADCASTSS inv+72(FP), Y2
 	VMULPS       Y2, Y1, Y1
 	VMULPS       Y1, Y0, Y0
-	VMOVUPS      32(DX)(AX*1), Y1
+	VMOVUPS      32(CX)(AX*1), Y1
 	VADDPS       Y0, Y1, Y0
-	VMOVUPS      Y0, 32(DX)(AX*1)
+	VMOVUPS      Y0, 32(CX)(AX*1)
 	ADDQ         $0x40, AX
 
 test:
-	CMPQ AX, CX
-	JLT  group
+	CMPQ         AX, DI
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), DI
+	ADDQ         AX, DI
+	SUBQ         DX, DI
+	VMOVUPS      (DI), Y0
+	VMASKMOVPS   (BX)(AX*1), Y0, Y1
+	VMASKMOVPS   (SI)(AX*1), Y0, Y2
+	VBROADCASTSS inv+72(FP), Y3
+	VMULPS       Y3, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VMASKMOVPS   (CX)(AX*1), Y0, Y2
+	VADDPS       Y1, Y2, Y1
+	VMASKMOVPS   Y1, Y0, (CX)(AX*1)
+	VMOVUPS      32(DI), Y0
+	VMASKMOVPS   32(BX)(AX*1), Y0, Y1
+	VMASKMOVPS   32(SI)(AX*1), Y0, Y2
+	VBROADCASTSS inv+72(FP), Y3
+	VMULPS       Y3, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VMASKMOVPS   32(CX)(AX*1), Y0, Y2
+	VADDPS       Y1, Y2, Y1
+	VMASKMOVPS   Y1, Y0, 32(CX)(AX*1)
+
+done:
 	VZEROUPPER
 	RET
 
 // func siluAVX512(y []float32, x []float32)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·siluAVX512(SB), NOSPLIT, $0-48
-	MOVQ y_base+0(FP), DX
-	MOVQ y_len+8(FP), CX
+	MOVQ y_base+0(FP), CX
+	MOVQ y_len+8(FP), DX
 	MOVQ x_base+24(FP), BX
-	MOVQ x_len+32(FP), CX
-	SHLQ $0x02, CX
+	SHLQ $0x02, DX
+	MOVQ DX, SI
+	ANDQ $-64, SI
 	XORQ AX, AX
 	JMP  test
 
@@ -6057,207 +7159,14 @@ group:
 	VBROADCASTSS bits3f800000<>+0(SB), Z1
 	VBROADCASTSS bits80000000<>+0(SB), Z2
 	VXORPS       Z2, Z0, Z2
-	VBROADCASTSS bits4b400000<>+0(SB), Z3
-	VBROADCASTSS bits3fb8aa3b<>+0(SB), Z4
-	VMULPS       Z4, Z2, Z4
-	VADDPS       Z3, Z4, Z4
-	VSUBPS       Z3, Z4, Z3
-	VBROADCASTSS bits3f318000<>+0(SB), Z5
-	VMULPS       Z5, Z3, Z5
-	VSUBPS       Z5, Z2, Z5
-	VBROADCASTSS bitsb95e8083<>+0(SB), Z6
-	VMULPS       Z6, Z3, Z3
-	VSUBPS       Z3, Z5, Z3
-	VBROADCASTSS bits3ab50faf<>+0(SB), Z5
-	VMULPS       Z3, Z5, Z5
-	VBROADCASTSS bits3c091e66<>+0(SB), Z6
-	VADDPS       Z6, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VBROADCASTSS bits3d2aac82<>+0(SB), Z6
-	VADDPS       Z6, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VBROADCASTSS bits3e2aaa47<>+0(SB), Z6
-	VADDPS       Z6, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VBROADCASTSS bits3efffffe<>+0(SB), Z6
-	VADDPS       Z6, Z5, Z5
-	VMULPS       Z3, Z3, Z6
-	VMULPS       Z6, Z5, Z5
-	VADDPS       Z3, Z5, Z3
-	VBROADCASTSS bits3f800000<>+0(SB), Z5
-	VADDPS       Z5, Z3, Z3
-	VPSLLD       $0x17, Z4, Z4
-	VPADDD       Z4, Z3, Z3
-	VXORPS       Z4, Z4, Z4
-	VBROADCASTSS bitsc2ae0000<>+0(SB), Z5
-	VCMPPS       $0x11, Z5, Z2, K1
-	VMOVAPS      Z4, K1, Z3
-	VBROADCASTSS bits7f800000<>+0(SB), Z4
-	VBROADCASTSS bits42b17217<>+0(SB), Z5
-	VCMPPS       $0x1e, Z5, Z2, K1
-	VMOVAPS      Z4, K1, Z3
-	VBROADCASTSS bits00000000<>+0(SB), Z4
-	VCMPPS       $0x03, Z4, Z2, K1
-	VMOVAPS      Z2, K1, Z3
-	VADDPS       Z3, Z1, Z2
-	VDIVPS       Z2, Z1, Z1
-	VMULPS       Z1, Z0, Z0
-	VMOVUPS      Z0, (DX)(AX*1)
-	ADDQ         $0x40, AX
-
-test:
-	CMPQ AX, CX
-	JLT  group
-	VZEROUPPER
-	RET
-
-// func siluAVX2(y []float32, x []float32)
-// Requires: AVX, AVX2
-TEXT ·siluAVX2(SB), NOSPLIT, $0-48
-	MOVQ y_base+0(FP), DX
-	MOVQ y_len+8(FP), CX
-	MOVQ x_base+24(FP), BX
-	MOVQ x_len+32(FP), CX
-	SHLQ $0x02, CX
-	XORQ AX, AX
-	JMP  test
-
-group:
-	VMOVUPS      (BX)(AX*1), Y0
-	VBROADCASTSS bits3f800000<>+0(SB), Y1
-	VBROADCASTSS bits80000000<>+0(SB), Y2
-	VXORPS       Y2, Y0, Y2
-	VBROADCASTSS bits4b400000<>+0(SB), Y3
-	VBROADCASTSS bits3fb8aa3b<>+0(SB), Y4
-	VMULPS       Y4, Y2, Y4
-	VADDPS       Y3, Y4, Y4
-	VSUBPS       Y3, Y4, Y3
-	VBROADCASTSS bits3f318000<>+0(SB), Y5
-	VMULPS       Y5, Y3, Y5
-	VSUBPS       Y5, Y2, Y5
-	VBROADCASTSS bitsb95e8083<>+0(SB), Y6
-	VMULPS       Y6, Y3, Y3
-	VSUBPS       Y3, Y5, Y3
-	VBROADCASTSS bits3ab50faf<>+0(SB), Y5
-	VMULPS       Y3, Y5, Y5
-	VBROADCASTSS bits3c091e66<>+0(SB), Y6
-	VADDPS       Y6, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VBROADCASTSS bits3d2aac82<>+0(SB), Y6
-	VADDPS       Y6, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VBROADCASTSS bits3e2aaa47<>+0(SB), Y6
-	VADDPS       Y6, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VBROADCASTSS bits3efffffe<>+0(SB), Y6
-	VADDPS       Y6, Y5, Y5
-	VMULPS       Y3, Y3, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y3, Y5, Y3
-	VBROADCASTSS bits3f800000<>+0(SB), Y5
-	VADDPS       Y5, Y3, Y3
-	VPSLLD       $0x17, Y4, Y4
-	VPADDD       Y4, Y3, Y3
-	VXORPS       Y4, Y4, Y4
-	VBROADCASTSS bitsc2ae0000<>+0(SB), Y5
-	VCMPPS       $0x11, Y5, Y2, Y5
-	VBLENDVPS    Y5, Y4, Y3, Y3
-	VBROADCASTSS bits7f800000<>+0(SB), Y4
-	VBROADCASTSS bits42b17217<>+0(SB), Y5
-	VCMPPS       $0x1e, Y5, Y2, Y5
-	VBLENDVPS    Y5, Y4, Y3, Y3
-	VBROADCASTSS bits00000000<>+0(SB), Y4
-	VCMPPS       $0x03, Y4, Y2, Y4
-	VBLENDVPS    Y4, Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y2
-	VDIVPS       Y2, Y1, Y1
-	VMULPS       Y1, Y0, Y0
-	VMOVUPS      Y0, (DX)(AX*1)
-	VMOVUPS      32(BX)(AX*1), Y0
-	VBROADCASTSS bits3f800000<>+0(SB), Y1
-	VBROADCASTSS bits80000000<>+0(SB), Y2
-	VXORPS       Y2, Y0, Y2
-	VBROADCASTSS bits4b400000<>+0(SB), Y3
-	VBROADCASTSS bits3fb8aa3b<>+0(SB), Y4
-	VMULPS       Y4, Y2, Y4
-	VADDPS       Y3, Y4, Y4
-	VSUBPS       Y3, Y4, Y3
-	VBROADCASTSS bits3f318000<>+0(SB), Y5
-	VMULPS       Y5, Y3, Y5
-	VSUBPS       Y5, Y2, Y5
-	VBROADCASTSS bitsb95e8083<>+0(SB), Y6
-	VMULPS       Y6, Y3, Y3
-	VSUBPS       Y3, Y5, Y3
-	VBROADCASTSS bits3ab50faf<>+0(SB), Y5
-	VMULPS       Y3, Y5, Y5
-	VBROADCASTSS bits3c091e66<>+0(SB), Y6
-	VADDPS       Y6, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VBROADCASTSS bits3d2aac82<>+0(SB), Y6
-	VADDPS       Y6, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VBROADCASTSS bits3e2aaa47<>+0(SB), Y6
-	VADDPS       Y6, Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VBROADCASTSS bits3efffffe<>+0(SB), Y6
-	VADDPS       Y6, Y5, Y5
-	VMULPS       Y3, Y3, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y3, Y5, Y3
-	VBROADCASTSS bits3f800000<>+0(SB), Y5
-	VADDPS       Y5, Y3, Y3
-	VPSLLD       $0x17, Y4, Y4
-	VPADDD       Y4, Y3, Y3
-	VXORPS       Y4, Y4, Y4
-	VBROADCASTSS bitsc2ae0000<>+0(SB), Y5
-	VCMPPS       $0x11, Y5, Y2, Y5
-	VBLENDVPS    Y5, Y4, Y3, Y3
-	VBROADCASTSS bits7f800000<>+0(SB), Y4
-	VBROADCASTSS bits42b17217<>+0(SB), Y5
-	VCMPPS       $0x1e, Y5, Y2, Y5
-	VBLENDVPS    Y5, Y4, Y3, Y3
-	VBROADCASTSS bits00000000<>+0(SB), Y4
-	VCMPPS       $0x03, Y4, Y2, Y4
-	VBLENDVPS    Y4, Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y2
-	VDIVPS       Y2, Y1, Y1
-	VMULPS       Y1, Y0, Y0
-	VMOVUPS      Y0, 32(DX)(AX*1)
-	ADDQ         $0x40, AX
-
-test:
-	CMPQ AX, CX
-	JLT  group
-	VZEROUPPER
-	RET
-
-// func siluBackAVX512(dx []float32, dy []float32, x []float32)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·siluBackAVX512(SB), NOSPLIT, $0-72
-	MOVQ dx_base+0(FP), DX
-	MOVQ dx_len+8(FP), CX
-	MOVQ dy_base+24(FP), BX
-	MOVQ dy_len+32(FP), CX
-	MOVQ x_base+48(FP), SI
-	MOVQ x_len+56(FP), CX
-	SHLQ $0x02, CX
-	XORQ AX, AX
-	JMP  test
-
-group:
-	VMOVUPS      (SI)(AX*1), Z0
-	VMOVUPS      (BX)(AX*1), Z1
-	VBROADCASTSS bits3f800000<>+0(SB), Z2
-	VBROADCASTSS bits80000000<>+0(SB), Z3
-	VXORPS       Z3, Z0, Z3
 	VBROADCASTSS bits4b400000<>+0(SB), Z4
 	VBROADCASTSS bits3fb8aa3b<>+0(SB), Z5
-	VMULPS       Z5, Z3, Z5
+	VMULPS       Z5, Z2, Z5
 	VADDPS       Z4, Z5, Z5
 	VSUBPS       Z4, Z5, Z4
 	VBROADCASTSS bits3f318000<>+0(SB), Z6
 	VMULPS       Z6, Z4, Z6
-	VSUBPS       Z6, Z3, Z6
+	VSUBPS       Z6, Z2, Z6
 	VBROADCASTSS bitsb95e8083<>+0(SB), Z7
 	VMULPS       Z7, Z4, Z4
 	VSUBPS       Z4, Z6, Z4
@@ -6281,18 +7190,448 @@ group:
 	VADDPS       Z6, Z4, Z4
 	VPSLLD       $0x17, Z5, Z5
 	VPADDD       Z5, Z4, Z4
-	VXORPS       Z5, Z5, Z5
-	VBROADCASTSS bitsc2ae0000<>+0(SB), Z6
-	VCMPPS       $0x11, Z6, Z3, K1
-	VMOVAPS      Z5, K1, Z4
+	VXORPS       Y3, Y3, Y3
+	VBROADCASTSS bitsc2ae0000<>+0(SB), Z5
+	VCMPPS       $0x11, Z5, Z2, K1
+	VMOVAPS      Z3, K1, Z4
 	VBROADCASTSS bits7f800000<>+0(SB), Z5
 	VBROADCASTSS bits42b17217<>+0(SB), Z6
-	VCMPPS       $0x1e, Z6, Z3, K1
+	VCMPPS       $0x1e, Z6, Z2, K1
 	VMOVAPS      Z5, K1, Z4
 	VBROADCASTSS bits00000000<>+0(SB), Z5
-	VCMPPS       $0x03, Z5, Z3, K1
-	VMOVAPS      Z3, K1, Z4
-	VADDPS       Z4, Z2, Z3
+	VCMPPS       $0x03, Z5, Z2, K1
+	VMOVAPS      Z2, K1, Z4
+	VADDPS       Z4, Z1, Z2
+	VDIVPS       Z2, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VMOVUPS      Z0, (CX)(AX*1)
+	ADDQ         $0x40, AX
+
+test:
+	CMPQ         AX, SI
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), SI
+	ADDQ         AX, SI
+	SUBQ         DX, SI
+	VMOVUPS      (SI), Z0
+	VPMOVD2M     Z0, K1
+	VMOVUPS.Z    (BX)(AX*1), K1, Z0
+	VBROADCASTSS bits3f800000<>+0(SB), Z1
+	VBROADCASTSS bits80000000<>+0(SB), Z2
+	VXORPS       Z2, Z0, Z2
+	VBROADCASTSS bits4b400000<>+0(SB), Z4
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z4, Z5, Z5
+	VSUBPS       Z4, Z5, Z4
+	VBROADCASTSS bits3f318000<>+0(SB), Z6
+	VMULPS       Z6, Z4, Z6
+	VSUBPS       Z6, Z2, Z6
+	VBROADCASTSS bitsb95e8083<>+0(SB), Z7
+	VMULPS       Z7, Z4, Z4
+	VSUBPS       Z4, Z6, Z4
+	VBROADCASTSS bits3ab50faf<>+0(SB), Z6
+	VMULPS       Z4, Z6, Z6
+	VBROADCASTSS bits3c091e66<>+0(SB), Z7
+	VADDPS       Z7, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VBROADCASTSS bits3d2aac82<>+0(SB), Z7
+	VADDPS       Z7, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Z7
+	VADDPS       Z7, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VBROADCASTSS bits3efffffe<>+0(SB), Z7
+	VADDPS       Z7, Z6, Z6
+	VMULPS       Z4, Z4, Z7
+	VMULPS       Z7, Z6, Z6
+	VADDPS       Z4, Z6, Z4
+	VBROADCASTSS bits3f800000<>+0(SB), Z6
+	VADDPS       Z6, Z4, Z4
+	VPSLLD       $0x17, Z5, Z5
+	VPADDD       Z5, Z4, Z4
+	VXORPS       Y3, Y3, Y3
+	VBROADCASTSS bitsc2ae0000<>+0(SB), Z5
+	VCMPPS       $0x11, Z5, Z2, K2
+	VMOVAPS      Z3, K2, Z4
+	VBROADCASTSS bits7f800000<>+0(SB), Z3
+	VBROADCASTSS bits42b17217<>+0(SB), Z5
+	VCMPPS       $0x1e, Z5, Z2, K2
+	VMOVAPS      Z3, K2, Z4
+	VBROADCASTSS bits00000000<>+0(SB), Z3
+	VCMPPS       $0x03, Z3, Z2, K2
+	VMOVAPS      Z2, K2, Z4
+	VADDPS       Z4, Z1, Z2
+	VDIVPS       Z2, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VMOVUPS      Z0, K1, (CX)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func siluAVX2(y []float32, x []float32)
+// Requires: AVX, AVX2
+TEXT ·siluAVX2(SB), NOSPLIT, $0-48
+	MOVQ y_base+0(FP), CX
+	MOVQ y_len+8(FP), DX
+	MOVQ x_base+24(FP), BX
+	SHLQ $0x02, DX
+	MOVQ DX, SI
+	ANDQ $-64, SI
+	XORQ AX, AX
+	JMP  test
+
+group:
+	VMOVUPS      (BX)(AX*1), Y0
+	VBROADCASTSS bits3f800000<>+0(SB), Y1
+	VBROADCASTSS bits80000000<>+0(SB), Y2
+	VXORPS       Y2, Y0, Y2
+	VBROADCASTSS bits4b400000<>+0(SB), Y3
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y3, Y4, Y4
+	VSUBPS       Y3, Y4, Y3
+	VBROADCASTSS bits3f318000<>+0(SB), Y5
+	VMULPS       Y5, Y3, Y5
+	VSUBPS       Y5, Y2, Y5
+	VBROADCASTSS bitsb95e8083<>+0(SB), Y6
+	VMULPS       Y6, Y3, Y3
+	VSUBPS       Y3, Y5, Y3
+	VBROADCASTSS bits3ab50faf<>+0(SB), Y5
+	VMULPS       Y3, Y5, Y5
+	VBROADCASTSS bits3c091e66<>+0(SB), Y6
+	VADDPS       Y6, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VBROADCASTSS bits3d2aac82<>+0(SB), Y6
+	VADDPS       Y6, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Y6
+	VADDPS       Y6, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VBROADCASTSS bits3efffffe<>+0(SB), Y6
+	VADDPS       Y6, Y5, Y5
+	VMULPS       Y3, Y3, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y3, Y5, Y3
+	VBROADCASTSS bits3f800000<>+0(SB), Y5
+	VADDPS       Y5, Y3, Y3
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       Y4, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VBROADCASTSS bitsc2ae0000<>+0(SB), Y5
+	VCMPPS       $0x11, Y5, Y2, Y5
+	VBLENDVPS    Y5, Y4, Y3, Y3
+	VBROADCASTSS bits7f800000<>+0(SB), Y4
+	VBROADCASTSS bits42b17217<>+0(SB), Y5
+	VCMPPS       $0x1e, Y5, Y2, Y5
+	VBLENDVPS    Y5, Y4, Y3, Y3
+	VBROADCASTSS bits00000000<>+0(SB), Y4
+	VCMPPS       $0x03, Y4, Y2, Y4
+	VBLENDVPS    Y4, Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y2
+	VDIVPS       Y2, Y1, Y1
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      Y0, (CX)(AX*1)
+	VMOVUPS      32(BX)(AX*1), Y0
+	VBROADCASTSS bits3f800000<>+0(SB), Y1
+	VBROADCASTSS bits80000000<>+0(SB), Y2
+	VXORPS       Y2, Y0, Y2
+	VBROADCASTSS bits4b400000<>+0(SB), Y3
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Y4
+	VMULPS       Y4, Y2, Y4
+	VADDPS       Y3, Y4, Y4
+	VSUBPS       Y3, Y4, Y3
+	VBROADCASTSS bits3f318000<>+0(SB), Y5
+	VMULPS       Y5, Y3, Y5
+	VSUBPS       Y5, Y2, Y5
+	VBROADCASTSS bitsb95e8083<>+0(SB), Y6
+	VMULPS       Y6, Y3, Y3
+	VSUBPS       Y3, Y5, Y3
+	VBROADCASTSS bits3ab50faf<>+0(SB), Y5
+	VMULPS       Y3, Y5, Y5
+	VBROADCASTSS bits3c091e66<>+0(SB), Y6
+	VADDPS       Y6, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VBROADCASTSS bits3d2aac82<>+0(SB), Y6
+	VADDPS       Y6, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Y6
+	VADDPS       Y6, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VBROADCASTSS bits3efffffe<>+0(SB), Y6
+	VADDPS       Y6, Y5, Y5
+	VMULPS       Y3, Y3, Y6
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y3, Y5, Y3
+	VBROADCASTSS bits3f800000<>+0(SB), Y5
+	VADDPS       Y5, Y3, Y3
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       Y4, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VBROADCASTSS bitsc2ae0000<>+0(SB), Y5
+	VCMPPS       $0x11, Y5, Y2, Y5
+	VBLENDVPS    Y5, Y4, Y3, Y3
+	VBROADCASTSS bits7f800000<>+0(SB), Y4
+	VBROADCASTSS bits42b17217<>+0(SB), Y5
+	VCMPPS       $0x1e, Y5, Y2, Y5
+	VBLENDVPS    Y5, Y4, Y3, Y3
+	VBROADCASTSS bits00000000<>+0(SB), Y4
+	VCMPPS       $0x03, Y4, Y2, Y4
+	VBLENDVPS    Y4, Y2, Y3, Y3
+	VADDPS       Y3, Y1, Y2
+	VDIVPS       Y2, Y1, Y1
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      Y0, 32(CX)(AX*1)
+	ADDQ         $0x40, AX
+
+test:
+	CMPQ         AX, SI
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), SI
+	ADDQ         AX, SI
+	SUBQ         DX, SI
+	VMOVUPS      (SI), Y0
+	VMASKMOVPS   (BX)(AX*1), Y0, Y1
+	VBROADCASTSS bits3f800000<>+0(SB), Y2
+	VBROADCASTSS bits80000000<>+0(SB), Y3
+	VXORPS       Y3, Y1, Y3
+	VBROADCASTSS bits4b400000<>+0(SB), Y4
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Y5
+	VMULPS       Y5, Y3, Y5
+	VADDPS       Y4, Y5, Y5
+	VSUBPS       Y4, Y5, Y4
+	VBROADCASTSS bits3f318000<>+0(SB), Y6
+	VMULPS       Y6, Y4, Y6
+	VSUBPS       Y6, Y3, Y6
+	VBROADCASTSS bitsb95e8083<>+0(SB), Y7
+	VMULPS       Y7, Y4, Y4
+	VSUBPS       Y4, Y6, Y4
+	VBROADCASTSS bits3ab50faf<>+0(SB), Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3c091e66<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3d2aac82<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3efffffe<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y4, Y7
+	VMULPS       Y7, Y6, Y6
+	VADDPS       Y4, Y6, Y4
+	VBROADCASTSS bits3f800000<>+0(SB), Y6
+	VADDPS       Y6, Y4, Y4
+	VPSLLD       $0x17, Y5, Y5
+	VPADDD       Y5, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VBROADCASTSS bitsc2ae0000<>+0(SB), Y6
+	VCMPPS       $0x11, Y6, Y3, Y6
+	VBLENDVPS    Y6, Y5, Y4, Y4
+	VBROADCASTSS bits7f800000<>+0(SB), Y5
+	VBROADCASTSS bits42b17217<>+0(SB), Y6
+	VCMPPS       $0x1e, Y6, Y3, Y6
+	VBLENDVPS    Y6, Y5, Y4, Y4
+	VBROADCASTSS bits00000000<>+0(SB), Y5
+	VCMPPS       $0x03, Y5, Y3, Y5
+	VBLENDVPS    Y5, Y3, Y4, Y4
+	VADDPS       Y4, Y2, Y3
+	VDIVPS       Y3, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VMASKMOVPS   Y1, Y0, (CX)(AX*1)
+	VMOVUPS      32(SI), Y0
+	VMASKMOVPS   32(BX)(AX*1), Y0, Y1
+	VBROADCASTSS bits3f800000<>+0(SB), Y2
+	VBROADCASTSS bits80000000<>+0(SB), Y3
+	VXORPS       Y3, Y1, Y3
+	VBROADCASTSS bits4b400000<>+0(SB), Y4
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Y5
+	VMULPS       Y5, Y3, Y5
+	VADDPS       Y4, Y5, Y5
+	VSUBPS       Y4, Y5, Y4
+	VBROADCASTSS bits3f318000<>+0(SB), Y6
+	VMULPS       Y6, Y4, Y6
+	VSUBPS       Y6, Y3, Y6
+	VBROADCASTSS bitsb95e8083<>+0(SB), Y7
+	VMULPS       Y7, Y4, Y4
+	VSUBPS       Y4, Y6, Y4
+	VBROADCASTSS bits3ab50faf<>+0(SB), Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3c091e66<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3d2aac82<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3efffffe<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y4, Y7
+	VMULPS       Y7, Y6, Y6
+	VADDPS       Y4, Y6, Y4
+	VBROADCASTSS bits3f800000<>+0(SB), Y6
+	VADDPS       Y6, Y4, Y4
+	VPSLLD       $0x17, Y5, Y5
+	VPADDD       Y5, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VBROADCASTSS bitsc2ae0000<>+0(SB), Y6
+	VCMPPS       $0x11, Y6, Y3, Y6
+	VBLENDVPS    Y6, Y5, Y4, Y4
+	VBROADCASTSS bits7f800000<>+0(SB), Y5
+	VBROADCASTSS bits42b17217<>+0(SB), Y6
+	VCMPPS       $0x1e, Y6, Y3, Y6
+	VBLENDVPS    Y6, Y5, Y4, Y4
+	VBROADCASTSS bits00000000<>+0(SB), Y5
+	VCMPPS       $0x03, Y5, Y3, Y5
+	VBLENDVPS    Y5, Y3, Y4, Y4
+	VADDPS       Y4, Y2, Y3
+	VDIVPS       Y3, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VMASKMOVPS   Y1, Y0, 32(CX)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func siluBackAVX512(dx []float32, dy []float32, x []float32)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·siluBackAVX512(SB), NOSPLIT, $0-72
+	MOVQ dx_base+0(FP), CX
+	MOVQ dx_len+8(FP), DX
+	MOVQ dy_base+24(FP), BX
+	MOVQ x_base+48(FP), SI
+	SHLQ $0x02, DX
+	MOVQ DX, DI
+	ANDQ $-64, DI
+	XORQ AX, AX
+	JMP  test
+
+group:
+	VMOVUPS      (SI)(AX*1), Z0
+	VMOVUPS      (BX)(AX*1), Z1
+	VBROADCASTSS bits3f800000<>+0(SB), Z2
+	VBROADCASTSS bits80000000<>+0(SB), Z3
+	VXORPS       Z3, Z0, Z3
+	VBROADCASTSS bits4b400000<>+0(SB), Z5
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Z6
+	VMULPS       Z6, Z3, Z6
+	VADDPS       Z5, Z6, Z6
+	VSUBPS       Z5, Z6, Z5
+	VBROADCASTSS bits3f318000<>+0(SB), Z7
+	VMULPS       Z7, Z5, Z7
+	VSUBPS       Z7, Z3, Z7
+	VBROADCASTSS bitsb95e8083<>+0(SB), Z8
+	VMULPS       Z8, Z5, Z5
+	VSUBPS       Z5, Z7, Z5
+	VBROADCASTSS bits3ab50faf<>+0(SB), Z7
+	VMULPS       Z5, Z7, Z7
+	VBROADCASTSS bits3c091e66<>+0(SB), Z8
+	VADDPS       Z8, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VBROADCASTSS bits3d2aac82<>+0(SB), Z8
+	VADDPS       Z8, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Z8
+	VADDPS       Z8, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VBROADCASTSS bits3efffffe<>+0(SB), Z8
+	VADDPS       Z8, Z7, Z7
+	VMULPS       Z5, Z5, Z8
+	VMULPS       Z8, Z7, Z7
+	VADDPS       Z5, Z7, Z5
+	VBROADCASTSS bits3f800000<>+0(SB), Z7
+	VADDPS       Z7, Z5, Z5
+	VPSLLD       $0x17, Z6, Z6
+	VPADDD       Z6, Z5, Z5
+	VXORPS       Y4, Y4, Y4
+	VBROADCASTSS bitsc2ae0000<>+0(SB), Z6
+	VCMPPS       $0x11, Z6, Z3, K1
+	VMOVAPS      Z4, K1, Z5
+	VBROADCASTSS bits7f800000<>+0(SB), Z6
+	VBROADCASTSS bits42b17217<>+0(SB), Z7
+	VCMPPS       $0x1e, Z7, Z3, K1
+	VMOVAPS      Z6, K1, Z5
+	VBROADCASTSS bits00000000<>+0(SB), Z6
+	VCMPPS       $0x03, Z6, Z3, K1
+	VMOVAPS      Z3, K1, Z5
+	VADDPS       Z5, Z2, Z3
+	VDIVPS       Z3, Z2, Z2
+	VBROADCASTSS bits3f800000<>+0(SB), Z3
+	VSUBPS       Z2, Z3, Z5
+	VMULPS       Z5, Z0, Z0
+	VADDPS       Z0, Z3, Z0
+	VMULPS       Z0, Z2, Z0
+	VMULPS       Z0, Z1, Z0
+	VMOVUPS      Z0, (CX)(AX*1)
+	ADDQ         $0x40, AX
+
+test:
+	CMPQ         AX, DI
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), DI
+	ADDQ         AX, DI
+	SUBQ         DX, DI
+	VMOVUPS      (DI), Z0
+	VPMOVD2M     Z0, K1
+	VMOVUPS.Z    (SI)(AX*1), K1, Z0
+	VMOVUPS.Z    (BX)(AX*1), K1, Z1
+	VBROADCASTSS bits3f800000<>+0(SB), Z2
+	VBROADCASTSS bits80000000<>+0(SB), Z3
+	VXORPS       Z3, Z0, Z3
+	VBROADCASTSS bits4b400000<>+0(SB), Z5
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Z6
+	VMULPS       Z6, Z3, Z6
+	VADDPS       Z5, Z6, Z6
+	VSUBPS       Z5, Z6, Z5
+	VBROADCASTSS bits3f318000<>+0(SB), Z7
+	VMULPS       Z7, Z5, Z7
+	VSUBPS       Z7, Z3, Z7
+	VBROADCASTSS bitsb95e8083<>+0(SB), Z8
+	VMULPS       Z8, Z5, Z5
+	VSUBPS       Z5, Z7, Z5
+	VBROADCASTSS bits3ab50faf<>+0(SB), Z7
+	VMULPS       Z5, Z7, Z7
+	VBROADCASTSS bits3c091e66<>+0(SB), Z8
+	VADDPS       Z8, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VBROADCASTSS bits3d2aac82<>+0(SB), Z8
+	VADDPS       Z8, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Z8
+	VADDPS       Z8, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VBROADCASTSS bits3efffffe<>+0(SB), Z8
+	VADDPS       Z8, Z7, Z7
+	VMULPS       Z5, Z5, Z8
+	VMULPS       Z8, Z7, Z7
+	VADDPS       Z5, Z7, Z5
+	VBROADCASTSS bits3f800000<>+0(SB), Z7
+	VADDPS       Z7, Z5, Z5
+	VPSLLD       $0x17, Z6, Z6
+	VPADDD       Z6, Z5, Z5
+	VXORPS       Y4, Y4, Y4
+	VBROADCASTSS bitsc2ae0000<>+0(SB), Z6
+	VCMPPS       $0x11, Z6, Z3, K2
+	VMOVAPS      Z4, K2, Z5
+	VBROADCASTSS bits7f800000<>+0(SB), Z4
+	VBROADCASTSS bits42b17217<>+0(SB), Z6
+	VCMPPS       $0x1e, Z6, Z3, K2
+	VMOVAPS      Z4, K2, Z5
+	VBROADCASTSS bits00000000<>+0(SB), Z4
+	VCMPPS       $0x03, Z4, Z3, K2
+	VMOVAPS      Z3, K2, Z5
+	VADDPS       Z5, Z2, Z3
 	VDIVPS       Z3, Z2, Z2
 	VBROADCASTSS bits3f800000<>+0(SB), Z3
 	VSUBPS       Z2, Z3, Z4
@@ -6300,25 +7639,22 @@ group:
 	VADDPS       Z0, Z3, Z0
 	VMULPS       Z0, Z2, Z0
 	VMULPS       Z0, Z1, Z0
-	VMOVUPS      Z0, (DX)(AX*1)
-	ADDQ         $0x40, AX
+	VMOVUPS      Z0, K1, (CX)(AX*1)
 
-test:
-	CMPQ AX, CX
-	JLT  group
+done:
 	VZEROUPPER
 	RET
 
 // func siluBackAVX2(dx []float32, dy []float32, x []float32)
 // Requires: AVX, AVX2
 TEXT ·siluBackAVX2(SB), NOSPLIT, $0-72
-	MOVQ dx_base+0(FP), DX
-	MOVQ dx_len+8(FP), CX
+	MOVQ dx_base+0(FP), CX
+	MOVQ dx_len+8(FP), DX
 	MOVQ dy_base+24(FP), BX
-	MOVQ dy_len+32(FP), CX
 	MOVQ x_base+48(FP), SI
-	MOVQ x_len+56(FP), CX
-	SHLQ $0x02, CX
+	SHLQ $0x02, DX
+	MOVQ DX, DI
+	ANDQ $-64, DI
 	XORQ AX, AX
 	JMP  test
 
@@ -6378,7 +7714,7 @@ group:
 	VADDPS       Y0, Y3, Y0
 	VMULPS       Y0, Y2, Y0
 	VMULPS       Y0, Y1, Y0
-	VMOVUPS      Y0, (DX)(AX*1)
+	VMOVUPS      Y0, (CX)(AX*1)
 	VMOVUPS      32(SI)(AX*1), Y0
 	VMOVUPS      32(BX)(AX*1), Y1
 	VBROADCASTSS bits3f800000<>+0(SB), Y2
@@ -6434,25 +7770,346 @@ group:
 	VADDPS       Y0, Y3, Y0
 	VMULPS       Y0, Y2, Y0
 	VMULPS       Y0, Y1, Y0
-	VMOVUPS      Y0, 32(DX)(AX*1)
+	VMOVUPS      Y0, 32(CX)(AX*1)
 	ADDQ         $0x40, AX
 
 test:
-	CMPQ AX, CX
-	JLT  group
+	CMPQ         AX, DI
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), DI
+	ADDQ         AX, DI
+	SUBQ         DX, DI
+	VMOVUPS      (DI), Y0
+	VMASKMOVPS   (SI)(AX*1), Y0, Y1
+	VMASKMOVPS   (BX)(AX*1), Y0, Y2
+	VBROADCASTSS bits3f800000<>+0(SB), Y3
+	VBROADCASTSS bits80000000<>+0(SB), Y4
+	VXORPS       Y4, Y1, Y4
+	VBROADCASTSS bits4b400000<>+0(SB), Y5
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Y6
+	VMULPS       Y6, Y4, Y6
+	VADDPS       Y5, Y6, Y6
+	VSUBPS       Y5, Y6, Y5
+	VBROADCASTSS bits3f318000<>+0(SB), Y7
+	VMULPS       Y7, Y5, Y7
+	VSUBPS       Y7, Y4, Y7
+	VBROADCASTSS bitsb95e8083<>+0(SB), Y8
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y5, Y7, Y5
+	VBROADCASTSS bits3ab50faf<>+0(SB), Y7
+	VMULPS       Y5, Y7, Y7
+	VBROADCASTSS bits3c091e66<>+0(SB), Y8
+	VADDPS       Y8, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VBROADCASTSS bits3d2aac82<>+0(SB), Y8
+	VADDPS       Y8, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Y8
+	VADDPS       Y8, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VBROADCASTSS bits3efffffe<>+0(SB), Y8
+	VADDPS       Y8, Y7, Y7
+	VMULPS       Y5, Y5, Y8
+	VMULPS       Y8, Y7, Y7
+	VADDPS       Y5, Y7, Y5
+	VBROADCASTSS bits3f800000<>+0(SB), Y7
+	VADDPS       Y7, Y5, Y5
+	VPSLLD       $0x17, Y6, Y6
+	VPADDD       Y6, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VBROADCASTSS bitsc2ae0000<>+0(SB), Y7
+	VCMPPS       $0x11, Y7, Y4, Y7
+	VBLENDVPS    Y7, Y6, Y5, Y5
+	VBROADCASTSS bits7f800000<>+0(SB), Y6
+	VBROADCASTSS bits42b17217<>+0(SB), Y7
+	VCMPPS       $0x1e, Y7, Y4, Y7
+	VBLENDVPS    Y7, Y6, Y5, Y5
+	VBROADCASTSS bits00000000<>+0(SB), Y6
+	VCMPPS       $0x03, Y6, Y4, Y6
+	VBLENDVPS    Y6, Y4, Y5, Y5
+	VADDPS       Y5, Y3, Y4
+	VDIVPS       Y4, Y3, Y3
+	VBROADCASTSS bits3f800000<>+0(SB), Y4
+	VSUBPS       Y3, Y4, Y5
+	VMULPS       Y5, Y1, Y1
+	VADDPS       Y1, Y4, Y1
+	VMULPS       Y1, Y3, Y1
+	VMULPS       Y1, Y2, Y1
+	VMASKMOVPS   Y1, Y0, (CX)(AX*1)
+	VMOVUPS      32(DI), Y0
+	VMASKMOVPS   32(SI)(AX*1), Y0, Y1
+	VMASKMOVPS   32(BX)(AX*1), Y0, Y2
+	VBROADCASTSS bits3f800000<>+0(SB), Y3
+	VBROADCASTSS bits80000000<>+0(SB), Y4
+	VXORPS       Y4, Y1, Y4
+	VBROADCASTSS bits4b400000<>+0(SB), Y5
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Y6
+	VMULPS       Y6, Y4, Y6
+	VADDPS       Y5, Y6, Y6
+	VSUBPS       Y5, Y6, Y5
+	VBROADCASTSS bits3f318000<>+0(SB), Y7
+	VMULPS       Y7, Y5, Y7
+	VSUBPS       Y7, Y4, Y7
+	VBROADCASTSS bitsb95e8083<>+0(SB), Y8
+	VMULPS       Y8, Y5, Y5
+	VSUBPS       Y5, Y7, Y5
+	VBROADCASTSS bits3ab50faf<>+0(SB), Y7
+	VMULPS       Y5, Y7, Y7
+	VBROADCASTSS bits3c091e66<>+0(SB), Y8
+	VADDPS       Y8, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VBROADCASTSS bits3d2aac82<>+0(SB), Y8
+	VADDPS       Y8, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Y8
+	VADDPS       Y8, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VBROADCASTSS bits3efffffe<>+0(SB), Y8
+	VADDPS       Y8, Y7, Y7
+	VMULPS       Y5, Y5, Y8
+	VMULPS       Y8, Y7, Y7
+	VADDPS       Y5, Y7, Y5
+	VBROADCASTSS bits3f800000<>+0(SB), Y7
+	VADDPS       Y7, Y5, Y5
+	VPSLLD       $0x17, Y6, Y6
+	VPADDD       Y6, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VBROADCASTSS bitsc2ae0000<>+0(SB), Y7
+	VCMPPS       $0x11, Y7, Y4, Y7
+	VBLENDVPS    Y7, Y6, Y5, Y5
+	VBROADCASTSS bits7f800000<>+0(SB), Y6
+	VBROADCASTSS bits42b17217<>+0(SB), Y7
+	VCMPPS       $0x1e, Y7, Y4, Y7
+	VBLENDVPS    Y7, Y6, Y5, Y5
+	VBROADCASTSS bits00000000<>+0(SB), Y6
+	VCMPPS       $0x03, Y6, Y4, Y6
+	VBLENDVPS    Y6, Y4, Y5, Y5
+	VADDPS       Y5, Y3, Y4
+	VDIVPS       Y4, Y3, Y3
+	VBROADCASTSS bits3f800000<>+0(SB), Y4
+	VSUBPS       Y3, Y4, Y5
+	VMULPS       Y5, Y1, Y1
+	VADDPS       Y1, Y4, Y1
+	VMULPS       Y1, Y3, Y1
+	VMULPS       Y1, Y2, Y1
+	VMASKMOVPS   Y1, Y0, 32(CX)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func reluAVX512(y []float32, x []float32)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·reluAVX512(SB), NOSPLIT, $0-48
+	MOVQ y_base+0(FP), CX
+	MOVQ y_len+8(FP), DX
+	MOVQ x_base+24(FP), BX
+	SHLQ $0x02, DX
+	MOVQ DX, SI
+	ANDQ $-64, SI
+	XORQ AX, AX
+	JMP  test
+
+group:
+	VMOVUPS      (BX)(AX*1), Z0
+	VXORPS       Y1, Y1, Y1
+	VBROADCASTSS bits00000000<>+0(SB), Z2
+	VCMPPS       $0x12, Z2, Z0, K1
+	VMOVAPS      Z1, K1, Z0
+	VMOVUPS      Z0, (CX)(AX*1)
+	ADDQ         $0x40, AX
+
+test:
+	CMPQ         AX, SI
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), SI
+	ADDQ         AX, SI
+	SUBQ         DX, SI
+	VMOVUPS      (SI), Z0
+	VPMOVD2M     Z0, K1
+	VMOVUPS.Z    (BX)(AX*1), K1, Z0
+	VXORPS       Y1, Y1, Y1
+	VBROADCASTSS bits00000000<>+0(SB), Z2
+	VCMPPS       $0x12, Z2, Z0, K2
+	VMOVAPS      Z1, K2, Z0
+	VMOVUPS      Z0, K1, (CX)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func reluAVX2(y []float32, x []float32)
+// Requires: AVX
+TEXT ·reluAVX2(SB), NOSPLIT, $0-48
+	MOVQ y_base+0(FP), CX
+	MOVQ y_len+8(FP), DX
+	MOVQ x_base+24(FP), BX
+	SHLQ $0x02, DX
+	MOVQ DX, SI
+	ANDQ $-64, SI
+	XORQ AX, AX
+	JMP  test
+
+group:
+	VMOVUPS      (BX)(AX*1), Y0
+	VXORPS       Y1, Y1, Y1
+	VBROADCASTSS bits00000000<>+0(SB), Y2
+	VCMPPS       $0x12, Y2, Y0, Y2
+	VBLENDVPS    Y2, Y1, Y0, Y0
+	VMOVUPS      Y0, (CX)(AX*1)
+	VMOVUPS      32(BX)(AX*1), Y0
+	VXORPS       Y1, Y1, Y1
+	VBROADCASTSS bits00000000<>+0(SB), Y2
+	VCMPPS       $0x12, Y2, Y0, Y2
+	VBLENDVPS    Y2, Y1, Y0, Y0
+	VMOVUPS      Y0, 32(CX)(AX*1)
+	ADDQ         $0x40, AX
+
+test:
+	CMPQ         AX, SI
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), SI
+	ADDQ         AX, SI
+	SUBQ         DX, SI
+	VMOVUPS      (SI), Y0
+	VMASKMOVPS   (BX)(AX*1), Y0, Y1
+	VXORPS       Y2, Y2, Y2
+	VBROADCASTSS bits00000000<>+0(SB), Y3
+	VCMPPS       $0x12, Y3, Y1, Y3
+	VBLENDVPS    Y3, Y2, Y1, Y1
+	VMASKMOVPS   Y1, Y0, (CX)(AX*1)
+	VMOVUPS      32(SI), Y0
+	VMASKMOVPS   32(BX)(AX*1), Y0, Y1
+	VXORPS       Y2, Y2, Y2
+	VBROADCASTSS bits00000000<>+0(SB), Y3
+	VCMPPS       $0x12, Y3, Y1, Y3
+	VBLENDVPS    Y3, Y2, Y1, Y1
+	VMASKMOVPS   Y1, Y0, 32(CX)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func reluBackAVX512(dx []float32, dy []float32, x []float32)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·reluBackAVX512(SB), NOSPLIT, $0-72
+	MOVQ dx_base+0(FP), CX
+	MOVQ dx_len+8(FP), DX
+	MOVQ dy_base+24(FP), BX
+	MOVQ x_base+48(FP), SI
+	SHLQ $0x02, DX
+	MOVQ DX, DI
+	ANDQ $-64, DI
+	XORQ AX, AX
+	JMP  test
+
+group:
+	VMOVUPS      (BX)(AX*1), Z0
+	VMOVUPS      (SI)(AX*1), Z1
+	VXORPS       Y2, Y2, Y2
+	VBROADCASTSS bits00000000<>+0(SB), Z3
+	VCMPPS       $0x12, Z3, Z1, K1
+	VMOVAPS      Z2, K1, Z0
+	VMOVUPS      Z0, (CX)(AX*1)
+	ADDQ         $0x40, AX
+
+test:
+	CMPQ         AX, DI
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), DI
+	ADDQ         AX, DI
+	SUBQ         DX, DI
+	VMOVUPS      (DI), Z0
+	VPMOVD2M     Z0, K1
+	VMOVUPS.Z    (BX)(AX*1), K1, Z0
+	VMOVUPS.Z    (SI)(AX*1), K1, Z1
+	VXORPS       Y2, Y2, Y2
+	VBROADCASTSS bits00000000<>+0(SB), Z3
+	VCMPPS       $0x12, Z3, Z1, K2
+	VMOVAPS      Z2, K2, Z0
+	VMOVUPS      Z0, K1, (CX)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func reluBackAVX2(dx []float32, dy []float32, x []float32)
+// Requires: AVX
+TEXT ·reluBackAVX2(SB), NOSPLIT, $0-72
+	MOVQ dx_base+0(FP), CX
+	MOVQ dx_len+8(FP), DX
+	MOVQ dy_base+24(FP), BX
+	MOVQ x_base+48(FP), SI
+	SHLQ $0x02, DX
+	MOVQ DX, DI
+	ANDQ $-64, DI
+	XORQ AX, AX
+	JMP  test
+
+group:
+	VMOVUPS      (BX)(AX*1), Y0
+	VMOVUPS      (SI)(AX*1), Y1
+	VXORPS       Y2, Y2, Y2
+	VBROADCASTSS bits00000000<>+0(SB), Y3
+	VCMPPS       $0x12, Y3, Y1, Y1
+	VBLENDVPS    Y1, Y2, Y0, Y0
+	VMOVUPS      Y0, (CX)(AX*1)
+	VMOVUPS      32(BX)(AX*1), Y0
+	VMOVUPS      32(SI)(AX*1), Y1
+	VXORPS       Y2, Y2, Y2
+	VBROADCASTSS bits00000000<>+0(SB), Y3
+	VCMPPS       $0x12, Y3, Y1, Y1
+	VBLENDVPS    Y1, Y2, Y0, Y0
+	VMOVUPS      Y0, 32(CX)(AX*1)
+	ADDQ         $0x40, AX
+
+test:
+	CMPQ         AX, DI
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), DI
+	ADDQ         AX, DI
+	SUBQ         DX, DI
+	VMOVUPS      (DI), Y0
+	VMASKMOVPS   (BX)(AX*1), Y0, Y1
+	VMASKMOVPS   (SI)(AX*1), Y0, Y2
+	VXORPS       Y3, Y3, Y3
+	VBROADCASTSS bits00000000<>+0(SB), Y4
+	VCMPPS       $0x12, Y4, Y2, Y2
+	VBLENDVPS    Y2, Y3, Y1, Y1
+	VMASKMOVPS   Y1, Y0, (CX)(AX*1)
+	VMOVUPS      32(DI), Y0
+	VMASKMOVPS   32(BX)(AX*1), Y0, Y1
+	VMASKMOVPS   32(SI)(AX*1), Y0, Y2
+	VXORPS       Y3, Y3, Y3
+	VBROADCASTSS bits00000000<>+0(SB), Y4
+	VCMPPS       $0x12, Y4, Y2, Y2
+	VBLENDVPS    Y2, Y3, Y1, Y1
+	VMASKMOVPS   Y1, Y0, 32(CX)(AX*1)
+
+done:
 	VZEROUPPER
 	RET
 
 // func siluMulAVX512(u []float32, g []float32, up []float32)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·siluMulAVX512(SB), NOSPLIT, $0-72
-	MOVQ u_base+0(FP), DX
-	MOVQ u_len+8(FP), CX
+	MOVQ u_base+0(FP), CX
+	MOVQ u_len+8(FP), DX
 	MOVQ g_base+24(FP), BX
-	MOVQ g_len+32(FP), CX
 	MOVQ up_base+48(FP), SI
-	MOVQ up_len+56(FP), CX
-	SHLQ $0x02, CX
+	SHLQ $0x02, DX
+	MOVQ DX, DI
+	ANDQ $-64, DI
 	XORQ AX, AX
 	JMP  test
 
@@ -6461,72 +8118,133 @@ group:
 	VBROADCASTSS bits3f800000<>+0(SB), Z1
 	VBROADCASTSS bits80000000<>+0(SB), Z2
 	VXORPS       Z2, Z0, Z2
-	VBROADCASTSS bits4b400000<>+0(SB), Z3
-	VBROADCASTSS bits3fb8aa3b<>+0(SB), Z4
-	VMULPS       Z4, Z2, Z4
-	VADDPS       Z3, Z4, Z4
-	VSUBPS       Z3, Z4, Z3
-	VBROADCASTSS bits3f318000<>+0(SB), Z5
-	VMULPS       Z5, Z3, Z5
-	VSUBPS       Z5, Z2, Z5
-	VBROADCASTSS bitsb95e8083<>+0(SB), Z6
-	VMULPS       Z6, Z3, Z3
-	VSUBPS       Z3, Z5, Z3
-	VBROADCASTSS bits3ab50faf<>+0(SB), Z5
-	VMULPS       Z3, Z5, Z5
-	VBROADCASTSS bits3c091e66<>+0(SB), Z6
-	VADDPS       Z6, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VBROADCASTSS bits3d2aac82<>+0(SB), Z6
-	VADDPS       Z6, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VBROADCASTSS bits3e2aaa47<>+0(SB), Z6
-	VADDPS       Z6, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VBROADCASTSS bits3efffffe<>+0(SB), Z6
-	VADDPS       Z6, Z5, Z5
-	VMULPS       Z3, Z3, Z6
-	VMULPS       Z6, Z5, Z5
-	VADDPS       Z3, Z5, Z3
-	VBROADCASTSS bits3f800000<>+0(SB), Z5
-	VADDPS       Z5, Z3, Z3
-	VPSLLD       $0x17, Z4, Z4
-	VPADDD       Z4, Z3, Z3
-	VXORPS       Z4, Z4, Z4
+	VBROADCASTSS bits4b400000<>+0(SB), Z4
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z4, Z5, Z5
+	VSUBPS       Z4, Z5, Z4
+	VBROADCASTSS bits3f318000<>+0(SB), Z6
+	VMULPS       Z6, Z4, Z6
+	VSUBPS       Z6, Z2, Z6
+	VBROADCASTSS bitsb95e8083<>+0(SB), Z7
+	VMULPS       Z7, Z4, Z4
+	VSUBPS       Z4, Z6, Z4
+	VBROADCASTSS bits3ab50faf<>+0(SB), Z6
+	VMULPS       Z4, Z6, Z6
+	VBROADCASTSS bits3c091e66<>+0(SB), Z7
+	VADDPS       Z7, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VBROADCASTSS bits3d2aac82<>+0(SB), Z7
+	VADDPS       Z7, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Z7
+	VADDPS       Z7, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VBROADCASTSS bits3efffffe<>+0(SB), Z7
+	VADDPS       Z7, Z6, Z6
+	VMULPS       Z4, Z4, Z7
+	VMULPS       Z7, Z6, Z6
+	VADDPS       Z4, Z6, Z4
+	VBROADCASTSS bits3f800000<>+0(SB), Z6
+	VADDPS       Z6, Z4, Z4
+	VPSLLD       $0x17, Z5, Z5
+	VPADDD       Z5, Z4, Z4
+	VXORPS       Y3, Y3, Y3
 	VBROADCASTSS bitsc2ae0000<>+0(SB), Z5
 	VCMPPS       $0x11, Z5, Z2, K1
-	VMOVAPS      Z4, K1, Z3
-	VBROADCASTSS bits7f800000<>+0(SB), Z4
-	VBROADCASTSS bits42b17217<>+0(SB), Z5
-	VCMPPS       $0x1e, Z5, Z2, K1
-	VMOVAPS      Z4, K1, Z3
-	VBROADCASTSS bits00000000<>+0(SB), Z4
-	VCMPPS       $0x03, Z4, Z2, K1
-	VMOVAPS      Z2, K1, Z3
-	VADDPS       Z3, Z1, Z2
+	VMOVAPS      Z3, K1, Z4
+	VBROADCASTSS bits7f800000<>+0(SB), Z5
+	VBROADCASTSS bits42b17217<>+0(SB), Z6
+	VCMPPS       $0x1e, Z6, Z2, K1
+	VMOVAPS      Z5, K1, Z4
+	VBROADCASTSS bits00000000<>+0(SB), Z5
+	VCMPPS       $0x03, Z5, Z2, K1
+	VMOVAPS      Z2, K1, Z4
+	VADDPS       Z4, Z1, Z2
 	VDIVPS       Z2, Z1, Z1
 	VMULPS       Z1, Z0, Z0
 	VMOVUPS      (SI)(AX*1), Z1
 	VMULPS       Z1, Z0, Z0
-	VMOVUPS      Z0, (DX)(AX*1)
+	VMOVUPS      Z0, (CX)(AX*1)
 	ADDQ         $0x40, AX
 
 test:
-	CMPQ AX, CX
-	JLT  group
+	CMPQ         AX, DI
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), DI
+	ADDQ         AX, DI
+	SUBQ         DX, DI
+	VMOVUPS      (DI), Z0
+	VPMOVD2M     Z0, K1
+	VMOVUPS.Z    (BX)(AX*1), K1, Z0
+	VBROADCASTSS bits3f800000<>+0(SB), Z1
+	VBROADCASTSS bits80000000<>+0(SB), Z2
+	VXORPS       Z2, Z0, Z2
+	VBROADCASTSS bits4b400000<>+0(SB), Z4
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z4, Z5, Z5
+	VSUBPS       Z4, Z5, Z4
+	VBROADCASTSS bits3f318000<>+0(SB), Z6
+	VMULPS       Z6, Z4, Z6
+	VSUBPS       Z6, Z2, Z6
+	VBROADCASTSS bitsb95e8083<>+0(SB), Z7
+	VMULPS       Z7, Z4, Z4
+	VSUBPS       Z4, Z6, Z4
+	VBROADCASTSS bits3ab50faf<>+0(SB), Z6
+	VMULPS       Z4, Z6, Z6
+	VBROADCASTSS bits3c091e66<>+0(SB), Z7
+	VADDPS       Z7, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VBROADCASTSS bits3d2aac82<>+0(SB), Z7
+	VADDPS       Z7, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Z7
+	VADDPS       Z7, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VBROADCASTSS bits3efffffe<>+0(SB), Z7
+	VADDPS       Z7, Z6, Z6
+	VMULPS       Z4, Z4, Z7
+	VMULPS       Z7, Z6, Z6
+	VADDPS       Z4, Z6, Z4
+	VBROADCASTSS bits3f800000<>+0(SB), Z6
+	VADDPS       Z6, Z4, Z4
+	VPSLLD       $0x17, Z5, Z5
+	VPADDD       Z5, Z4, Z4
+	VXORPS       Y3, Y3, Y3
+	VBROADCASTSS bitsc2ae0000<>+0(SB), Z5
+	VCMPPS       $0x11, Z5, Z2, K2
+	VMOVAPS      Z3, K2, Z4
+	VBROADCASTSS bits7f800000<>+0(SB), Z3
+	VBROADCASTSS bits42b17217<>+0(SB), Z5
+	VCMPPS       $0x1e, Z5, Z2, K2
+	VMOVAPS      Z3, K2, Z4
+	VBROADCASTSS bits00000000<>+0(SB), Z3
+	VCMPPS       $0x03, Z3, Z2, K2
+	VMOVAPS      Z2, K2, Z4
+	VADDPS       Z4, Z1, Z2
+	VDIVPS       Z2, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VMOVUPS.Z    (SI)(AX*1), K1, Z1
+	VMULPS       Z1, Z0, Z0
+	VMOVUPS      Z0, K1, (CX)(AX*1)
+
+done:
 	VZEROUPPER
 	RET
 
 // func siluMulAVX2(u []float32, g []float32, up []float32)
 // Requires: AVX, AVX2
 TEXT ·siluMulAVX2(SB), NOSPLIT, $0-72
-	MOVQ u_base+0(FP), DX
-	MOVQ u_len+8(FP), CX
+	MOVQ u_base+0(FP), CX
+	MOVQ u_len+8(FP), DX
 	MOVQ g_base+24(FP), BX
-	MOVQ g_len+32(FP), CX
 	MOVQ up_base+48(FP), SI
-	MOVQ up_len+56(FP), CX
-	SHLQ $0x02, CX
+	SHLQ $0x02, DX
+	MOVQ DX, DI
+	ANDQ $-64, DI
 	XORQ AX, AX
 	JMP  test
 
@@ -6582,7 +8300,7 @@ group:
 	VMULPS       Y1, Y0, Y0
 	VMOVUPS      (SI)(AX*1), Y1
 	VMULPS       Y1, Y0, Y0
-	VMOVUPS      Y0, (DX)(AX*1)
+	VMOVUPS      Y0, (CX)(AX*1)
 	VMOVUPS      32(BX)(AX*1), Y0
 	VBROADCASTSS bits3f800000<>+0(SB), Y1
 	VBROADCASTSS bits80000000<>+0(SB), Y2
@@ -6634,29 +8352,140 @@ group:
 	VMULPS       Y1, Y0, Y0
 	VMOVUPS      32(SI)(AX*1), Y1
 	VMULPS       Y1, Y0, Y0
-	VMOVUPS      Y0, 32(DX)(AX*1)
+	VMOVUPS      Y0, 32(CX)(AX*1)
 	ADDQ         $0x40, AX
 
 test:
-	CMPQ AX, CX
-	JLT  group
+	CMPQ         AX, DI
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), DI
+	ADDQ         AX, DI
+	SUBQ         DX, DI
+	VMOVUPS      (DI), Y0
+	VMASKMOVPS   (BX)(AX*1), Y0, Y1
+	VBROADCASTSS bits3f800000<>+0(SB), Y2
+	VBROADCASTSS bits80000000<>+0(SB), Y3
+	VXORPS       Y3, Y1, Y3
+	VBROADCASTSS bits4b400000<>+0(SB), Y4
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Y5
+	VMULPS       Y5, Y3, Y5
+	VADDPS       Y4, Y5, Y5
+	VSUBPS       Y4, Y5, Y4
+	VBROADCASTSS bits3f318000<>+0(SB), Y6
+	VMULPS       Y6, Y4, Y6
+	VSUBPS       Y6, Y3, Y6
+	VBROADCASTSS bitsb95e8083<>+0(SB), Y7
+	VMULPS       Y7, Y4, Y4
+	VSUBPS       Y4, Y6, Y4
+	VBROADCASTSS bits3ab50faf<>+0(SB), Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3c091e66<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3d2aac82<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3efffffe<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y4, Y7
+	VMULPS       Y7, Y6, Y6
+	VADDPS       Y4, Y6, Y4
+	VBROADCASTSS bits3f800000<>+0(SB), Y6
+	VADDPS       Y6, Y4, Y4
+	VPSLLD       $0x17, Y5, Y5
+	VPADDD       Y5, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VBROADCASTSS bitsc2ae0000<>+0(SB), Y6
+	VCMPPS       $0x11, Y6, Y3, Y6
+	VBLENDVPS    Y6, Y5, Y4, Y4
+	VBROADCASTSS bits7f800000<>+0(SB), Y5
+	VBROADCASTSS bits42b17217<>+0(SB), Y6
+	VCMPPS       $0x1e, Y6, Y3, Y6
+	VBLENDVPS    Y6, Y5, Y4, Y4
+	VBROADCASTSS bits00000000<>+0(SB), Y5
+	VCMPPS       $0x03, Y5, Y3, Y5
+	VBLENDVPS    Y5, Y3, Y4, Y4
+	VADDPS       Y4, Y2, Y3
+	VDIVPS       Y3, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VMASKMOVPS   (SI)(AX*1), Y0, Y2
+	VMULPS       Y2, Y1, Y1
+	VMASKMOVPS   Y1, Y0, (CX)(AX*1)
+	VMOVUPS      32(DI), Y0
+	VMASKMOVPS   32(BX)(AX*1), Y0, Y1
+	VBROADCASTSS bits3f800000<>+0(SB), Y2
+	VBROADCASTSS bits80000000<>+0(SB), Y3
+	VXORPS       Y3, Y1, Y3
+	VBROADCASTSS bits4b400000<>+0(SB), Y4
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Y5
+	VMULPS       Y5, Y3, Y5
+	VADDPS       Y4, Y5, Y5
+	VSUBPS       Y4, Y5, Y4
+	VBROADCASTSS bits3f318000<>+0(SB), Y6
+	VMULPS       Y6, Y4, Y6
+	VSUBPS       Y6, Y3, Y6
+	VBROADCASTSS bitsb95e8083<>+0(SB), Y7
+	VMULPS       Y7, Y4, Y4
+	VSUBPS       Y4, Y6, Y4
+	VBROADCASTSS bits3ab50faf<>+0(SB), Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3c091e66<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3d2aac82<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3efffffe<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y4, Y7
+	VMULPS       Y7, Y6, Y6
+	VADDPS       Y4, Y6, Y4
+	VBROADCASTSS bits3f800000<>+0(SB), Y6
+	VADDPS       Y6, Y4, Y4
+	VPSLLD       $0x17, Y5, Y5
+	VPADDD       Y5, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VBROADCASTSS bitsc2ae0000<>+0(SB), Y6
+	VCMPPS       $0x11, Y6, Y3, Y6
+	VBLENDVPS    Y6, Y5, Y4, Y4
+	VBROADCASTSS bits7f800000<>+0(SB), Y5
+	VBROADCASTSS bits42b17217<>+0(SB), Y6
+	VCMPPS       $0x1e, Y6, Y3, Y6
+	VBLENDVPS    Y6, Y5, Y4, Y4
+	VBROADCASTSS bits00000000<>+0(SB), Y5
+	VCMPPS       $0x03, Y5, Y3, Y5
+	VBLENDVPS    Y5, Y3, Y4, Y4
+	VADDPS       Y4, Y2, Y3
+	VDIVPS       Y3, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VMASKMOVPS   32(SI)(AX*1), Y0, Y2
+	VMULPS       Y2, Y1, Y1
+	VMASKMOVPS   Y1, Y0, 32(CX)(AX*1)
+
+done:
 	VZEROUPPER
 	RET
 
 // func siluMulBackAVX512(dg []float32, dup []float32, du []float32, g []float32, up []float32)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·siluMulBackAVX512(SB), NOSPLIT, $0-120
-	MOVQ dg_base+0(FP), DX
-	MOVQ dg_len+8(FP), CX
+	MOVQ dg_base+0(FP), CX
+	MOVQ dg_len+8(FP), DX
 	MOVQ dup_base+24(FP), BX
-	MOVQ dup_len+32(FP), CX
 	MOVQ du_base+48(FP), SI
-	MOVQ du_len+56(FP), CX
 	MOVQ g_base+72(FP), DI
-	MOVQ g_len+80(FP), CX
 	MOVQ up_base+96(FP), R8
-	MOVQ up_len+104(FP), CX
-	SHLQ $0x02, CX
+	SHLQ $0x02, DX
+	MOVQ DX, R9
+	ANDQ $-64, R9
 	XORQ AX, AX
 	JMP  test
 
@@ -6665,55 +8494,128 @@ group:
 	VBROADCASTSS bits3f800000<>+0(SB), Z1
 	VBROADCASTSS bits80000000<>+0(SB), Z2
 	VXORPS       Z2, Z0, Z2
-	VBROADCASTSS bits4b400000<>+0(SB), Z3
-	VBROADCASTSS bits3fb8aa3b<>+0(SB), Z4
-	VMULPS       Z4, Z2, Z4
-	VADDPS       Z3, Z4, Z4
-	VSUBPS       Z3, Z4, Z3
-	VBROADCASTSS bits3f318000<>+0(SB), Z5
-	VMULPS       Z5, Z3, Z5
-	VSUBPS       Z5, Z2, Z5
-	VBROADCASTSS bitsb95e8083<>+0(SB), Z6
-	VMULPS       Z6, Z3, Z3
-	VSUBPS       Z3, Z5, Z3
-	VBROADCASTSS bits3ab50faf<>+0(SB), Z5
-	VMULPS       Z3, Z5, Z5
-	VBROADCASTSS bits3c091e66<>+0(SB), Z6
-	VADDPS       Z6, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VBROADCASTSS bits3d2aac82<>+0(SB), Z6
-	VADDPS       Z6, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VBROADCASTSS bits3e2aaa47<>+0(SB), Z6
-	VADDPS       Z6, Z5, Z5
-	VMULPS       Z3, Z5, Z5
-	VBROADCASTSS bits3efffffe<>+0(SB), Z6
-	VADDPS       Z6, Z5, Z5
-	VMULPS       Z3, Z3, Z6
-	VMULPS       Z6, Z5, Z5
-	VADDPS       Z3, Z5, Z3
-	VBROADCASTSS bits3f800000<>+0(SB), Z5
-	VADDPS       Z5, Z3, Z3
-	VPSLLD       $0x17, Z4, Z4
-	VPADDD       Z4, Z3, Z3
-	VXORPS       Z4, Z4, Z4
+	VBROADCASTSS bits4b400000<>+0(SB), Z4
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z4, Z5, Z5
+	VSUBPS       Z4, Z5, Z4
+	VBROADCASTSS bits3f318000<>+0(SB), Z6
+	VMULPS       Z6, Z4, Z6
+	VSUBPS       Z6, Z2, Z6
+	VBROADCASTSS bitsb95e8083<>+0(SB), Z7
+	VMULPS       Z7, Z4, Z4
+	VSUBPS       Z4, Z6, Z4
+	VBROADCASTSS bits3ab50faf<>+0(SB), Z6
+	VMULPS       Z4, Z6, Z6
+	VBROADCASTSS bits3c091e66<>+0(SB), Z7
+	VADDPS       Z7, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VBROADCASTSS bits3d2aac82<>+0(SB), Z7
+	VADDPS       Z7, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Z7
+	VADDPS       Z7, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VBROADCASTSS bits3efffffe<>+0(SB), Z7
+	VADDPS       Z7, Z6, Z6
+	VMULPS       Z4, Z4, Z7
+	VMULPS       Z7, Z6, Z6
+	VADDPS       Z4, Z6, Z4
+	VBROADCASTSS bits3f800000<>+0(SB), Z6
+	VADDPS       Z6, Z4, Z4
+	VPSLLD       $0x17, Z5, Z5
+	VPADDD       Z5, Z4, Z4
+	VXORPS       Y3, Y3, Y3
 	VBROADCASTSS bitsc2ae0000<>+0(SB), Z5
 	VCMPPS       $0x11, Z5, Z2, K1
-	VMOVAPS      Z4, K1, Z3
-	VBROADCASTSS bits7f800000<>+0(SB), Z4
-	VBROADCASTSS bits42b17217<>+0(SB), Z5
-	VCMPPS       $0x1e, Z5, Z2, K1
-	VMOVAPS      Z4, K1, Z3
-	VBROADCASTSS bits00000000<>+0(SB), Z4
-	VCMPPS       $0x03, Z4, Z2, K1
-	VMOVAPS      Z2, K1, Z3
-	VADDPS       Z3, Z1, Z2
+	VMOVAPS      Z3, K1, Z4
+	VBROADCASTSS bits7f800000<>+0(SB), Z5
+	VBROADCASTSS bits42b17217<>+0(SB), Z6
+	VCMPPS       $0x1e, Z6, Z2, K1
+	VMOVAPS      Z5, K1, Z4
+	VBROADCASTSS bits00000000<>+0(SB), Z5
+	VCMPPS       $0x03, Z5, Z2, K1
+	VMOVAPS      Z2, K1, Z4
+	VADDPS       Z4, Z1, Z2
 	VDIVPS       Z2, Z1, Z1
 	VMOVUPS      (SI)(AX*1), Z2
-	VMOVUPS      (R8)(AX*1), Z3
+	VMOVUPS      (R8)(AX*1), Z4
+	VMULPS       Z1, Z0, Z5
+	VMULPS       Z5, Z2, Z5
+	VMOVUPS      Z5, (BX)(AX*1)
+	VMULPS       Z4, Z2, Z2
+	VBROADCASTSS bits3f800000<>+0(SB), Z4
+	VSUBPS       Z1, Z4, Z5
+	VMULPS       Z5, Z0, Z0
+	VADDPS       Z0, Z4, Z0
+	VMULPS       Z0, Z1, Z0
+	VMULPS       Z0, Z2, Z0
+	VMOVUPS      Z0, (CX)(AX*1)
+	ADDQ         $0x40, AX
+
+test:
+	CMPQ         AX, R9
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), R9
+	ADDQ         AX, R9
+	SUBQ         DX, R9
+	VMOVUPS      (R9), Z0
+	VPMOVD2M     Z0, K1
+	VMOVUPS.Z    (DI)(AX*1), K1, Z0
+	VBROADCASTSS bits3f800000<>+0(SB), Z1
+	VBROADCASTSS bits80000000<>+0(SB), Z2
+	VXORPS       Z2, Z0, Z2
+	VBROADCASTSS bits4b400000<>+0(SB), Z4
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Z5
+	VMULPS       Z5, Z2, Z5
+	VADDPS       Z4, Z5, Z5
+	VSUBPS       Z4, Z5, Z4
+	VBROADCASTSS bits3f318000<>+0(SB), Z6
+	VMULPS       Z6, Z4, Z6
+	VSUBPS       Z6, Z2, Z6
+	VBROADCASTSS bitsb95e8083<>+0(SB), Z7
+	VMULPS       Z7, Z4, Z4
+	VSUBPS       Z4, Z6, Z4
+	VBROADCASTSS bits3ab50faf<>+0(SB), Z6
+	VMULPS       Z4, Z6, Z6
+	VBROADCASTSS bits3c091e66<>+0(SB), Z7
+	VADDPS       Z7, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VBROADCASTSS bits3d2aac82<>+0(SB), Z7
+	VADDPS       Z7, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Z7
+	VADDPS       Z7, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VBROADCASTSS bits3efffffe<>+0(SB), Z7
+	VADDPS       Z7, Z6, Z6
+	VMULPS       Z4, Z4, Z7
+	VMULPS       Z7, Z6, Z6
+	VADDPS       Z4, Z6, Z4
+	VBROADCASTSS bits3f800000<>+0(SB), Z6
+	VADDPS       Z6, Z4, Z4
+	VPSLLD       $0x17, Z5, Z5
+	VPADDD       Z5, Z4, Z4
+	VXORPS       Y3, Y3, Y3
+	VBROADCASTSS bitsc2ae0000<>+0(SB), Z5
+	VCMPPS       $0x11, Z5, Z2, K2
+	VMOVAPS      Z3, K2, Z4
+	VBROADCASTSS bits7f800000<>+0(SB), Z3
+	VBROADCASTSS bits42b17217<>+0(SB), Z5
+	VCMPPS       $0x1e, Z5, Z2, K2
+	VMOVAPS      Z3, K2, Z4
+	VBROADCASTSS bits00000000<>+0(SB), Z3
+	VCMPPS       $0x03, Z3, Z2, K2
+	VMOVAPS      Z2, K2, Z4
+	VADDPS       Z4, Z1, Z2
+	VDIVPS       Z2, Z1, Z1
+	VMOVUPS.Z    (SI)(AX*1), K1, Z2
+	VMOVUPS.Z    (R8)(AX*1), K1, Z3
 	VMULPS       Z1, Z0, Z4
 	VMULPS       Z4, Z2, Z4
-	VMOVUPS      Z4, (BX)(AX*1)
+	VMOVUPS      Z4, K1, (BX)(AX*1)
 	VMULPS       Z3, Z2, Z2
 	VBROADCASTSS bits3f800000<>+0(SB), Z3
 	VSUBPS       Z1, Z3, Z4
@@ -6721,29 +8623,24 @@ group:
 	VADDPS       Z0, Z3, Z0
 	VMULPS       Z0, Z1, Z0
 	VMULPS       Z0, Z2, Z0
-	VMOVUPS      Z0, (DX)(AX*1)
-	ADDQ         $0x40, AX
+	VMOVUPS      Z0, K1, (CX)(AX*1)
 
-test:
-	CMPQ AX, CX
-	JLT  group
+done:
 	VZEROUPPER
 	RET
 
 // func siluMulBackAVX2(dg []float32, dup []float32, du []float32, g []float32, up []float32)
 // Requires: AVX, AVX2
 TEXT ·siluMulBackAVX2(SB), NOSPLIT, $0-120
-	MOVQ dg_base+0(FP), DX
-	MOVQ dg_len+8(FP), CX
+	MOVQ dg_base+0(FP), CX
+	MOVQ dg_len+8(FP), DX
 	MOVQ dup_base+24(FP), BX
-	MOVQ dup_len+32(FP), CX
 	MOVQ du_base+48(FP), SI
-	MOVQ du_len+56(FP), CX
 	MOVQ g_base+72(FP), DI
-	MOVQ g_len+80(FP), CX
 	MOVQ up_base+96(FP), R8
-	MOVQ up_len+104(FP), CX
-	SHLQ $0x02, CX
+	SHLQ $0x02, DX
+	MOVQ DX, R9
+	ANDQ $-64, R9
 	XORQ AX, AX
 	JMP  test
 
@@ -6808,7 +8705,7 @@ group:
 	VADDPS       Y0, Y3, Y0
 	VMULPS       Y0, Y1, Y0
 	VMULPS       Y0, Y2, Y0
-	VMOVUPS      Y0, (DX)(AX*1)
+	VMOVUPS      Y0, (CX)(AX*1)
 	VMOVUPS      32(DI)(AX*1), Y0
 	VBROADCASTSS bits3f800000<>+0(SB), Y1
 	VBROADCASTSS bits80000000<>+0(SB), Y2
@@ -6869,176 +8766,438 @@ group:
 	VADDPS       Y0, Y3, Y0
 	VMULPS       Y0, Y1, Y0
 	VMULPS       Y0, Y2, Y0
-	VMOVUPS      Y0, 32(DX)(AX*1)
+	VMOVUPS      Y0, 32(CX)(AX*1)
 	ADDQ         $0x40, AX
 
 test:
-	CMPQ AX, CX
-	JLT  group
+	CMPQ         AX, R9
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), R9
+	ADDQ         AX, R9
+	SUBQ         DX, R9
+	VMOVUPS      (R9), Y0
+	VMASKMOVPS   (DI)(AX*1), Y0, Y1
+	VBROADCASTSS bits3f800000<>+0(SB), Y2
+	VBROADCASTSS bits80000000<>+0(SB), Y3
+	VXORPS       Y3, Y1, Y3
+	VBROADCASTSS bits4b400000<>+0(SB), Y4
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Y5
+	VMULPS       Y5, Y3, Y5
+	VADDPS       Y4, Y5, Y5
+	VSUBPS       Y4, Y5, Y4
+	VBROADCASTSS bits3f318000<>+0(SB), Y6
+	VMULPS       Y6, Y4, Y6
+	VSUBPS       Y6, Y3, Y6
+	VBROADCASTSS bitsb95e8083<>+0(SB), Y7
+	VMULPS       Y7, Y4, Y4
+	VSUBPS       Y4, Y6, Y4
+	VBROADCASTSS bits3ab50faf<>+0(SB), Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3c091e66<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3d2aac82<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3efffffe<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y4, Y7
+	VMULPS       Y7, Y6, Y6
+	VADDPS       Y4, Y6, Y4
+	VBROADCASTSS bits3f800000<>+0(SB), Y6
+	VADDPS       Y6, Y4, Y4
+	VPSLLD       $0x17, Y5, Y5
+	VPADDD       Y5, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VBROADCASTSS bitsc2ae0000<>+0(SB), Y6
+	VCMPPS       $0x11, Y6, Y3, Y6
+	VBLENDVPS    Y6, Y5, Y4, Y4
+	VBROADCASTSS bits7f800000<>+0(SB), Y5
+	VBROADCASTSS bits42b17217<>+0(SB), Y6
+	VCMPPS       $0x1e, Y6, Y3, Y6
+	VBLENDVPS    Y6, Y5, Y4, Y4
+	VBROADCASTSS bits00000000<>+0(SB), Y5
+	VCMPPS       $0x03, Y5, Y3, Y5
+	VBLENDVPS    Y5, Y3, Y4, Y4
+	VADDPS       Y4, Y2, Y3
+	VDIVPS       Y3, Y2, Y2
+	VMASKMOVPS   (SI)(AX*1), Y0, Y3
+	VMASKMOVPS   (R8)(AX*1), Y0, Y4
+	VMULPS       Y2, Y1, Y5
+	VMULPS       Y5, Y3, Y5
+	VMASKMOVPS   Y5, Y0, (BX)(AX*1)
+	VMULPS       Y4, Y3, Y3
+	VBROADCASTSS bits3f800000<>+0(SB), Y4
+	VSUBPS       Y2, Y4, Y5
+	VMULPS       Y5, Y1, Y1
+	VADDPS       Y1, Y4, Y1
+	VMULPS       Y1, Y2, Y1
+	VMULPS       Y1, Y3, Y1
+	VMASKMOVPS   Y1, Y0, (CX)(AX*1)
+	VMOVUPS      32(R9), Y0
+	VMASKMOVPS   32(DI)(AX*1), Y0, Y1
+	VBROADCASTSS bits3f800000<>+0(SB), Y2
+	VBROADCASTSS bits80000000<>+0(SB), Y3
+	VXORPS       Y3, Y1, Y3
+	VBROADCASTSS bits4b400000<>+0(SB), Y4
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Y5
+	VMULPS       Y5, Y3, Y5
+	VADDPS       Y4, Y5, Y5
+	VSUBPS       Y4, Y5, Y4
+	VBROADCASTSS bits3f318000<>+0(SB), Y6
+	VMULPS       Y6, Y4, Y6
+	VSUBPS       Y6, Y3, Y6
+	VBROADCASTSS bitsb95e8083<>+0(SB), Y7
+	VMULPS       Y7, Y4, Y4
+	VSUBPS       Y4, Y6, Y4
+	VBROADCASTSS bits3ab50faf<>+0(SB), Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3c091e66<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3d2aac82<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS bits3efffffe<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y4, Y7
+	VMULPS       Y7, Y6, Y6
+	VADDPS       Y4, Y6, Y4
+	VBROADCASTSS bits3f800000<>+0(SB), Y6
+	VADDPS       Y6, Y4, Y4
+	VPSLLD       $0x17, Y5, Y5
+	VPADDD       Y5, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VBROADCASTSS bitsc2ae0000<>+0(SB), Y6
+	VCMPPS       $0x11, Y6, Y3, Y6
+	VBLENDVPS    Y6, Y5, Y4, Y4
+	VBROADCASTSS bits7f800000<>+0(SB), Y5
+	VBROADCASTSS bits42b17217<>+0(SB), Y6
+	VCMPPS       $0x1e, Y6, Y3, Y6
+	VBLENDVPS    Y6, Y5, Y4, Y4
+	VBROADCASTSS bits00000000<>+0(SB), Y5
+	VCMPPS       $0x03, Y5, Y3, Y5
+	VBLENDVPS    Y5, Y3, Y4, Y4
+	VADDPS       Y4, Y2, Y3
+	VDIVPS       Y3, Y2, Y2
+	VMASKMOVPS   32(SI)(AX*1), Y0, Y3
+	VMASKMOVPS   32(R8)(AX*1), Y0, Y4
+	VMULPS       Y2, Y1, Y5
+	VMULPS       Y5, Y3, Y5
+	VMASKMOVPS   Y5, Y0, 32(BX)(AX*1)
+	VMULPS       Y4, Y3, Y3
+	VBROADCASTSS bits3f800000<>+0(SB), Y4
+	VSUBPS       Y2, Y4, Y5
+	VMULPS       Y5, Y1, Y1
+	VADDPS       Y1, Y4, Y1
+	VMULPS       Y1, Y2, Y1
+	VMULPS       Y1, Y3, Y1
+	VMASKMOVPS   Y1, Y0, 32(CX)(AX*1)
+
+done:
 	VZEROUPPER
 	RET
 
 // func softmaxBackAVX512(dp []float32, p []float32, dot float32, scale float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512DQ, AVX512F
 TEXT ·softmaxBackAVX512(SB), NOSPLIT, $0-56
-	MOVQ dp_base+0(FP), DX
-	MOVQ dp_len+8(FP), CX
+	MOVQ dp_base+0(FP), CX
+	MOVQ dp_len+8(FP), DX
 	MOVQ p_base+24(FP), BX
-	MOVQ p_len+32(FP), CX
-	SHLQ $0x02, CX
+	SHLQ $0x02, DX
+	MOVQ DX, SI
+	ANDQ $-64, SI
 	XORQ AX, AX
 	JMP  test
 
 group:
-	VMOVUPS      (DX)(AX*1), Z0
+	VMOVUPS      (CX)(AX*1), Z0
 	VBROADCASTSS dot+48(FP), Z1
 	VSUBPS       Z1, Z0, Z0
 	VMOVUPS      (BX)(AX*1), Z1
 	VMULPS       Z0, Z1, Z0
 	VBROADCASTSS scale+52(FP), Z1
 	VMULPS       Z1, Z0, Z0
-	VMOVUPS      Z0, (DX)(AX*1)
+	VMOVUPS      Z0, (CX)(AX*1)
 	ADDQ         $0x40, AX
 
 test:
-	CMPQ AX, CX
-	JLT  group
+	CMPQ         AX, SI
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), SI
+	ADDQ         AX, SI
+	SUBQ         DX, SI
+	VMOVUPS      (SI), Z0
+	VPMOVD2M     Z0, K1
+	VMOVUPS.Z    (CX)(AX*1), K1, Z0
+	VBROADCASTSS dot+48(FP), Z1
+	VSUBPS       Z1, Z0, Z0
+	VMOVUPS.Z    (BX)(AX*1), K1, Z1
+	VMULPS       Z0, Z1, Z0
+	VBROADCASTSS scale+52(FP), Z1
+	VMULPS       Z1, Z0, Z0
+	VMOVUPS      Z0, K1, (CX)(AX*1)
+
+done:
 	VZEROUPPER
 	RET
 
 // func softmaxBackAVX2(dp []float32, p []float32, dot float32, scale float32)
 // Requires: AVX
 TEXT ·softmaxBackAVX2(SB), NOSPLIT, $0-56
-	MOVQ dp_base+0(FP), DX
-	MOVQ dp_len+8(FP), CX
+	MOVQ dp_base+0(FP), CX
+	MOVQ dp_len+8(FP), DX
 	MOVQ p_base+24(FP), BX
-	MOVQ p_len+32(FP), CX
-	SHLQ $0x02, CX
+	SHLQ $0x02, DX
+	MOVQ DX, SI
+	ANDQ $-64, SI
 	XORQ AX, AX
 	JMP  test
 
 group:
-	VMOVUPS      (DX)(AX*1), Y0
+	VMOVUPS      (CX)(AX*1), Y0
 	VBROADCASTSS dot+48(FP), Y1
 	VSUBPS       Y1, Y0, Y0
 	VMOVUPS      (BX)(AX*1), Y1
 	VMULPS       Y0, Y1, Y0
 	VBROADCASTSS scale+52(FP), Y1
 	VMULPS       Y1, Y0, Y0
-	VMOVUPS      Y0, (DX)(AX*1)
-	VMOVUPS      32(DX)(AX*1), Y0
+	VMOVUPS      Y0, (CX)(AX*1)
+	VMOVUPS      32(CX)(AX*1), Y0
 	VBROADCASTSS dot+48(FP), Y1
 	VSUBPS       Y1, Y0, Y0
 	VMOVUPS      32(BX)(AX*1), Y1
 	VMULPS       Y0, Y1, Y0
 	VBROADCASTSS scale+52(FP), Y1
 	VMULPS       Y1, Y0, Y0
-	VMOVUPS      Y0, 32(DX)(AX*1)
+	VMOVUPS      Y0, 32(CX)(AX*1)
 	ADDQ         $0x40, AX
 
 test:
-	CMPQ AX, CX
-	JLT  group
+	CMPQ         AX, SI
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), SI
+	ADDQ         AX, SI
+	SUBQ         DX, SI
+	VMOVUPS      (SI), Y0
+	VMASKMOVPS   (CX)(AX*1), Y0, Y1
+	VBROADCASTSS dot+48(FP), Y2
+	VSUBPS       Y2, Y1, Y1
+	VMASKMOVPS   (BX)(AX*1), Y0, Y2
+	VMULPS       Y1, Y2, Y1
+	VBROADCASTSS scale+52(FP), Y2
+	VMULPS       Y2, Y1, Y1
+	VMASKMOVPS   Y1, Y0, (CX)(AX*1)
+	VMOVUPS      32(SI), Y0
+	VMASKMOVPS   32(CX)(AX*1), Y0, Y1
+	VBROADCASTSS dot+48(FP), Y2
+	VSUBPS       Y2, Y1, Y1
+	VMASKMOVPS   32(BX)(AX*1), Y0, Y2
+	VMULPS       Y1, Y2, Y1
+	VBROADCASTSS scale+52(FP), Y2
+	VMULPS       Y2, Y1, Y1
+	VMASKMOVPS   Y1, Y0, 32(CX)(AX*1)
+
+done:
 	VZEROUPPER
 	RET
 
-// func rotateAVX512(a []float32, b []float32, cos []float32, sin []float32)
-// Requires: AVX, AVX512F
-TEXT ·rotateAVX512(SB), NOSPLIT, $0-96
-	MOVQ a_base+0(FP), DX
-	MOVQ a_len+8(FP), CX
+// func rotateAVX512(a []float32, b []float32, cos []float32, sin []float32, before float32, after float32)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·rotateAVX512(SB), NOSPLIT, $0-104
+	MOVQ a_base+0(FP), CX
+	MOVQ a_len+8(FP), DX
 	MOVQ b_base+24(FP), BX
-	MOVQ b_len+32(FP), CX
 	MOVQ cos_base+48(FP), SI
-	MOVQ cos_len+56(FP), CX
 	MOVQ sin_base+72(FP), DI
-	MOVQ sin_len+80(FP), CX
-	SHLQ $0x02, CX
+	SHLQ $0x02, DX
+	MOVQ DX, R8
+	ANDQ $-64, R8
 	XORQ AX, AX
 	JMP  test
 
 group:
-	VMOVUPS (DX)(AX*1), Z0
-	VMOVUPS (BX)(AX*1), Z1
-	VMOVUPS (SI)(AX*1), Z2
-	VMOVUPS (DI)(AX*1), Z3
-	VMULPS  Z2, Z0, Z4
-	VMULPS  Z3, Z1, Z5
-	VSUBPS  Z5, Z4, Z4
-	VMOVUPS Z4, (DX)(AX*1)
-	VMULPS  Z2, Z1, Z1
-	VMULPS  Z3, Z0, Z0
-	VADDPS  Z0, Z1, Z0
-	VMOVUPS Z0, (BX)(AX*1)
-	ADDQ    $0x40, AX
+	VBROADCASTSS before+96(FP), Z0
+	VBROADCASTSS after+100(FP), Z1
+	VMOVUPS      (SI)(AX*1), Z2
+	VMOVUPS      (DI)(AX*1), Z3
+	VMOVUPS      (CX)(AX*1), Z4
+	VMULPS       Z0, Z4, Z4
+	VMOVUPS      (BX)(AX*1), Z5
+	VMULPS       Z0, Z5, Z0
+	VMULPS       Z2, Z4, Z5
+	VMULPS       Z3, Z0, Z6
+	VSUBPS       Z6, Z5, Z5
+	VMULPS       Z1, Z5, Z5
+	VMOVUPS      Z5, (CX)(AX*1)
+	VMULPS       Z2, Z0, Z0
+	VMULPS       Z3, Z4, Z2
+	VADDPS       Z2, Z0, Z0
+	VMULPS       Z1, Z0, Z0
+	VMOVUPS      Z0, (BX)(AX*1)
+	ADDQ         $0x40, AX
 
 test:
-	CMPQ AX, CX
-	JLT  group
+	CMPQ         AX, R8
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), R8
+	ADDQ         AX, R8
+	SUBQ         DX, R8
+	VMOVUPS      (R8), Z0
+	VPMOVD2M     Z0, K1
+	VBROADCASTSS before+96(FP), Z0
+	VBROADCASTSS after+100(FP), Z1
+	VMOVUPS.Z    (SI)(AX*1), K1, Z2
+	VMOVUPS.Z    (DI)(AX*1), K1, Z3
+	VMOVUPS.Z    (CX)(AX*1), K1, Z4
+	VMULPS       Z0, Z4, Z4
+	VMOVUPS.Z    (BX)(AX*1), K1, Z5
+	VMULPS       Z0, Z5, Z0
+	VMULPS       Z2, Z4, Z5
+	VMULPS       Z3, Z0, Z6
+	VSUBPS       Z6, Z5, Z5
+	VMULPS       Z1, Z5, Z5
+	VMOVUPS      Z5, K1, (CX)(AX*1)
+	VMULPS       Z2, Z0, Z0
+	VMULPS       Z3, Z4, Z2
+	VADDPS       Z2, Z0, Z0
+	VMULPS       Z1, Z0, Z0
+	VMOVUPS      Z0, K1, (BX)(AX*1)
+
+done:
 	VZEROUPPER
 	RET
 
-// func rotateAVX2(a []float32, b []float32, cos []float32, sin []float32)
+// func rotateAVX2(a []float32, b []float32, cos []float32, sin []float32, before float32, after float32)
 // Requires: AVX
-TEXT ·rotateAVX2(SB), NOSPLIT, $0-96
-	MOVQ a_base+0(FP), DX
-	MOVQ a_len+8(FP), CX
+TEXT ·rotateAVX2(SB), NOSPLIT, $0-104
+	MOVQ a_base+0(FP), CX
+	MOVQ a_len+8(FP), DX
 	MOVQ b_base+24(FP), BX
-	MOVQ b_len+32(FP), CX
 	MOVQ cos_base+48(FP), SI
-	MOVQ cos_len+56(FP), CX
 	MOVQ sin_base+72(FP), DI
-	MOVQ sin_len+80(FP), CX
-	SHLQ $0x02, CX
+	SHLQ $0x02, DX
+	MOVQ DX, R8
+	ANDQ $-64, R8
 	XORQ AX, AX
 	JMP  test
 
 group:
-	VMOVUPS (DX)(AX*1), Y0
-	VMOVUPS (BX)(AX*1), Y1
-	VMOVUPS (SI)(AX*1), Y2
-	VMOVUPS (DI)(AX*1), Y3
-	VMULPS  Y2, Y0, Y4
-	VMULPS  Y3, Y1, Y5
-	VSUBPS  Y5, Y4, Y4
-	VMOVUPS Y4, (DX)(AX*1)
-	VMULPS  Y2, Y1, Y1
-	VMULPS  Y3, Y0, Y0
-	VADDPS  Y0, Y1, Y0
-	VMOVUPS Y0, (BX)(AX*1)
-	VMOVUPS 32(DX)(AX*1), Y0
-	VMOVUPS 32(BX)(AX*1), Y1
-	VMOVUPS 32(SI)(AX*1), Y2
-	VMOVUPS 32(DI)(AX*1), Y3
-	VMULPS  Y2, Y0, Y4
-	VMULPS  Y3, Y1, Y5
-	VSUBPS  Y5, Y4, Y4
-	VMOVUPS Y4, 32(DX)(AX*1)
-	VMULPS  Y2, Y1, Y1
-	VMULPS  Y3, Y0, Y0
-	VADDPS  Y0, Y1, Y0
-	VMOVUPS Y0, 32(BX)(AX*1)
-	ADDQ    $0x40, AX
+	VBROADCASTSS before+96(FP), Y0
+	VBROADCASTSS after+100(FP), Y1
+	VMOVUPS      (SI)(AX*1), Y2
+	VMOVUPS      (DI)(AX*1), Y3
+	VMOVUPS      (CX)(AX*1), Y4
+	VMULPS       Y0, Y4, Y4
+	VMOVUPS      (BX)(AX*1), Y5
+	VMULPS       Y0, Y5, Y0
+	VMULPS       Y2, Y4, Y5
+	VMULPS       Y3, Y0, Y6
+	VSUBPS       Y6, Y5, Y5
+	VMULPS       Y1, Y5, Y5
+	VMOVUPS      Y5, (CX)(AX*1)
+	VMULPS       Y2, Y0, Y0
+	VMULPS       Y3, Y4, Y2
+	VADDPS       Y2, Y0, Y0
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      Y0, (BX)(AX*1)
+	VBROADCASTSS before+96(FP), Y0
+	VBROADCASTSS after+100(FP), Y1
+	VMOVUPS      32(SI)(AX*1), Y2
+	VMOVUPS      32(DI)(AX*1), Y3
+	VMOVUPS      32(CX)(AX*1), Y4
+	VMULPS       Y0, Y4, Y4
+	VMOVUPS      32(BX)(AX*1), Y5
+	VMULPS       Y0, Y5, Y0
+	VMULPS       Y2, Y4, Y5
+	VMULPS       Y3, Y0, Y6
+	VSUBPS       Y6, Y5, Y5
+	VMULPS       Y1, Y5, Y5
+	VMOVUPS      Y5, 32(CX)(AX*1)
+	VMULPS       Y2, Y0, Y0
+	VMULPS       Y3, Y4, Y2
+	VADDPS       Y2, Y0, Y0
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      Y0, 32(BX)(AX*1)
+	ADDQ         $0x40, AX
 
 test:
-	CMPQ AX, CX
-	JLT  group
+	CMPQ         AX, R8
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), R8
+	ADDQ         AX, R8
+	SUBQ         DX, R8
+	VMOVUPS      (R8), Y0
+	VBROADCASTSS before+96(FP), Y1
+	VBROADCASTSS after+100(FP), Y2
+	VMASKMOVPS   (SI)(AX*1), Y0, Y3
+	VMASKMOVPS   (DI)(AX*1), Y0, Y4
+	VMASKMOVPS   (CX)(AX*1), Y0, Y5
+	VMULPS       Y1, Y5, Y5
+	VMASKMOVPS   (BX)(AX*1), Y0, Y6
+	VMULPS       Y1, Y6, Y1
+	VMULPS       Y3, Y5, Y6
+	VMULPS       Y4, Y1, Y7
+	VSUBPS       Y7, Y6, Y6
+	VMULPS       Y2, Y6, Y6
+	VMASKMOVPS   Y6, Y0, (CX)(AX*1)
+	VMULPS       Y3, Y1, Y1
+	VMULPS       Y4, Y5, Y3
+	VADDPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VMASKMOVPS   Y1, Y0, (BX)(AX*1)
+	VMOVUPS      32(R8), Y0
+	VBROADCASTSS before+96(FP), Y1
+	VBROADCASTSS after+100(FP), Y2
+	VMASKMOVPS   32(SI)(AX*1), Y0, Y3
+	VMASKMOVPS   32(DI)(AX*1), Y0, Y4
+	VMASKMOVPS   32(CX)(AX*1), Y0, Y5
+	VMULPS       Y1, Y5, Y5
+	VMASKMOVPS   32(BX)(AX*1), Y0, Y6
+	VMULPS       Y1, Y6, Y1
+	VMULPS       Y3, Y5, Y6
+	VMULPS       Y4, Y1, Y7
+	VSUBPS       Y7, Y6, Y6
+	VMULPS       Y2, Y6, Y6
+	VMASKMOVPS   Y6, Y0, 32(CX)(AX*1)
+	VMULPS       Y3, Y1, Y1
+	VMULPS       Y4, Y5, Y3
+	VADDPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VMASKMOVPS   Y1, Y0, 32(BX)(AX*1)
+
+done:
 	VZEROUPPER
 	RET
 
 // func adamWAVX512(w []float32, g []float32, m []float32, v []float32, c *[10]float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512DQ, AVX512F
 TEXT ·adamWAVX512(SB), NOSPLIT, $0-104
-	MOVQ w_base+0(FP), DX
-	MOVQ w_len+8(FP), CX
+	MOVQ w_base+0(FP), CX
+	MOVQ w_len+8(FP), DX
 	MOVQ g_base+24(FP), BX
-	MOVQ g_len+32(FP), CX
 	MOVQ m_base+48(FP), SI
-	MOVQ m_len+56(FP), CX
 	MOVQ v_base+72(FP), DI
-	MOVQ v_len+80(FP), CX
 	MOVQ c+96(FP), R8
-	SHLQ $0x02, CX
+	SHLQ $0x02, DX
+	MOVQ DX, R9
+	ANDQ $-64, R9
 	XORQ AX, AX
 	JMP  test
 
@@ -7071,32 +9230,73 @@ group:
 	VMULPS       Z3, Z1, Z1
 	VDIVPS       Z0, Z1, Z0
 	VMULPS       Z0, Z2, Z0
-	VMOVUPS      (DX)(AX*1), Z1
+	VMOVUPS      (CX)(AX*1), Z1
 	VBROADCASTSS 28(R8), Z2
 	VMULPS       Z2, Z1, Z1
 	VSUBPS       Z0, Z1, Z0
-	VMOVUPS      Z0, (DX)(AX*1)
+	VMOVUPS      Z0, (CX)(AX*1)
 	ADDQ         $0x40, AX
 
 test:
-	CMPQ AX, CX
-	JLT  group
+	CMPQ         AX, R9
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), R9
+	ADDQ         AX, R9
+	SUBQ         DX, R9
+	VMOVUPS      (R9), Z0
+	VPMOVD2M     Z0, K1
+	VMOVUPS.Z    (BX)(AX*1), K1, Z0
+	VBROADCASTSS (R8), Z1
+	VMULPS       Z1, Z0, Z0
+	VBROADCASTSS 4(R8), Z1
+	VMOVUPS.Z    (SI)(AX*1), K1, Z2
+	VMULPS       Z2, Z1, Z1
+	VBROADCASTSS 8(R8), Z2
+	VMULPS       Z0, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	VBROADCASTSS 12(R8), Z2
+	VMOVUPS.Z    (DI)(AX*1), K1, Z3
+	VMULPS       Z3, Z2, Z2
+	VBROADCASTSS 16(R8), Z3
+	VMULPS       Z0, Z3, Z3
+	VMULPS       Z0, Z3, Z0
+	VADDPS       Z0, Z2, Z0
+	VMOVUPS      Z1, K1, (SI)(AX*1)
+	VMOVUPS      Z0, K1, (DI)(AX*1)
+	VBROADCASTSS 24(R8), Z2
+	VMULPS       Z2, Z0, Z0
+	VSQRTPS      Z0, Z0
+	VBROADCASTSS 36(R8), Z2
+	VADDPS       Z2, Z0, Z0
+	VBROADCASTSS 32(R8), Z2
+	VBROADCASTSS 20(R8), Z3
+	VMULPS       Z3, Z1, Z1
+	VDIVPS       Z0, Z1, Z0
+	VMULPS       Z0, Z2, Z0
+	VMOVUPS.Z    (CX)(AX*1), K1, Z1
+	VBROADCASTSS 28(R8), Z2
+	VMULPS       Z2, Z1, Z1
+	VSUBPS       Z0, Z1, Z0
+	VMOVUPS      Z0, K1, (CX)(AX*1)
+
+done:
 	VZEROUPPER
 	RET
 
 // func adamWAVX2(w []float32, g []float32, m []float32, v []float32, c *[10]float32)
 // Requires: AVX
 TEXT ·adamWAVX2(SB), NOSPLIT, $0-104
-	MOVQ w_base+0(FP), DX
-	MOVQ w_len+8(FP), CX
+	MOVQ w_base+0(FP), CX
+	MOVQ w_len+8(FP), DX
 	MOVQ g_base+24(FP), BX
-	MOVQ g_len+32(FP), CX
 	MOVQ m_base+48(FP), SI
-	MOVQ m_len+56(FP), CX
 	MOVQ v_base+72(FP), DI
-	MOVQ v_len+80(FP), CX
 	MOVQ c+96(FP), R8
-	SHLQ $0x02, CX
+	SHLQ $0x02, DX
+	MOVQ DX, R9
+	ANDQ $-64, R9
 	XORQ AX, AX
 	JMP  test
 
@@ -7129,11 +9329,11 @@ group:
 	VMULPS       Y3, Y1, Y1
 	VDIVPS       Y0, Y1, Y0
 	VMULPS       Y0, Y2, Y0
-	VMOVUPS      (DX)(AX*1), Y1
+	VMOVUPS      (CX)(AX*1), Y1
 	VBROADCASTSS 28(R8), Y2
 	VMULPS       Y2, Y1, Y1
 	VSUBPS       Y0, Y1, Y0
-	VMOVUPS      Y0, (DX)(AX*1)
+	VMOVUPS      Y0, (CX)(AX*1)
 	VMOVUPS      32(BX)(AX*1), Y0
 	VBROADCASTSS (R8), Y1
 	VMULPS       Y1, Y0, Y0
@@ -7162,15 +9362,90 @@ group:
 	VMULPS       Y3, Y1, Y1
 	VDIVPS       Y0, Y1, Y0
 	VMULPS       Y0, Y2, Y0
-	VMOVUPS      32(DX)(AX*1), Y1
+	VMOVUPS      32(CX)(AX*1), Y1
 	VBROADCASTSS 28(R8), Y2
 	VMULPS       Y2, Y1, Y1
 	VSUBPS       Y0, Y1, Y0
-	VMOVUPS      Y0, 32(DX)(AX*1)
+	VMOVUPS      Y0, 32(CX)(AX*1)
 	ADDQ         $0x40, AX
 
 test:
-	CMPQ AX, CX
-	JLT  group
+	CMPQ         AX, R9
+	JLT          group
+	CMPQ         AX, DX
+	JEQ          done
+	LEAQ         window<>+64(SB), R9
+	ADDQ         AX, R9
+	SUBQ         DX, R9
+	VMOVUPS      (R9), Y0
+	VMASKMOVPS   (BX)(AX*1), Y0, Y1
+	VBROADCASTSS (R8), Y2
+	VMULPS       Y2, Y1, Y1
+	VBROADCASTSS 4(R8), Y2
+	VMASKMOVPS   (SI)(AX*1), Y0, Y3
+	VMULPS       Y3, Y2, Y2
+	VBROADCASTSS 8(R8), Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y2, Y2
+	VBROADCASTSS 12(R8), Y3
+	VMASKMOVPS   (DI)(AX*1), Y0, Y4
+	VMULPS       Y4, Y3, Y3
+	VBROADCASTSS 16(R8), Y4
+	VMULPS       Y1, Y4, Y4
+	VMULPS       Y1, Y4, Y1
+	VADDPS       Y1, Y3, Y1
+	VMASKMOVPS   Y2, Y0, (SI)(AX*1)
+	VMASKMOVPS   Y1, Y0, (DI)(AX*1)
+	VBROADCASTSS 24(R8), Y3
+	VMULPS       Y3, Y1, Y1
+	VSQRTPS      Y1, Y1
+	VBROADCASTSS 36(R8), Y3
+	VADDPS       Y3, Y1, Y1
+	VBROADCASTSS 32(R8), Y3
+	VBROADCASTSS 20(R8), Y4
+	VMULPS       Y4, Y2, Y2
+	VDIVPS       Y1, Y2, Y1
+	VMULPS       Y1, Y3, Y1
+	VMASKMOVPS   (CX)(AX*1), Y0, Y2
+	VBROADCASTSS 28(R8), Y3
+	VMULPS       Y3, Y2, Y2
+	VSUBPS       Y1, Y2, Y1
+	VMASKMOVPS   Y1, Y0, (CX)(AX*1)
+	VMOVUPS      32(R9), Y0
+	VMASKMOVPS   32(BX)(AX*1), Y0, Y1
+	VBROADCASTSS (R8), Y2
+	VMULPS       Y2, Y1, Y1
+	VBROADCASTSS 4(R8), Y2
+	VMASKMOVPS   32(SI)(AX*1), Y0, Y3
+	VMULPS       Y3, Y2, Y2
+	VBROADCASTSS 8(R8), Y3
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y3, Y2, Y2
+	VBROADCASTSS 12(R8), Y3
+	VMASKMOVPS   32(DI)(AX*1), Y0, Y4
+	VMULPS       Y4, Y3, Y3
+	VBROADCASTSS 16(R8), Y4
+	VMULPS       Y1, Y4, Y4
+	VMULPS       Y1, Y4, Y1
+	VADDPS       Y1, Y3, Y1
+	VMASKMOVPS   Y2, Y0, 32(SI)(AX*1)
+	VMASKMOVPS   Y1, Y0, 32(DI)(AX*1)
+	VBROADCASTSS 24(R8), Y3
+	VMULPS       Y3, Y1, Y1
+	VSQRTPS      Y1, Y1
+	VBROADCASTSS 36(R8), Y3
+	VADDPS       Y3, Y1, Y1
+	VBROADCASTSS 32(R8), Y3
+	VBROADCASTSS 20(R8), Y4
+	VMULPS       Y4, Y2, Y2
+	VDIVPS       Y1, Y2, Y1
+	VMULPS       Y1, Y3, Y1
+	VMASKMOVPS   32(CX)(AX*1), Y0, Y2
+	VBROADCASTSS 28(R8), Y3
+	VMULPS       Y3, Y2, Y2
+	VSUBPS       Y1, Y2, Y1
+	VMASKMOVPS   Y1, Y0, 32(CX)(AX*1)
+
+done:
 	VZEROUPPER
 	RET

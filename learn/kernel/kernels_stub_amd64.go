@@ -151,45 +151,35 @@ func peakDotAVX512(rounds int)
 // peakAVX2 runs rounds times as many multiplications as the loop has accumulators.
 func peakAVX2(rounds int)
 
-// dot64AVX512 adds x*y, exact in float64, to the lanes.
+// rowMaxAVX512 returns the largest x that is not NaN, or -Inf.
 //
 //go:noescape
-func dot64AVX512(l *[16]float64, x []float32, y []float32)
+func rowMaxAVX512(x []float32) float32
 
-// dot64AVX2 adds x*y, exact in float64, to the lanes.
+// rowMaxAVX2 returns the largest x that is not NaN, or -Inf.
 //
 //go:noescape
-func dot64AVX2(l *[16]float64, x []float32, y []float32)
+func rowMaxAVX2(x []float32) float32
 
-// rowMaxAVX512 takes the larger of each lane and x, or the lane if x is NaN.
+// expSumAVX512 sets x = e^(x-shift) and returns its sum.
 //
 //go:noescape
-func rowMaxAVX512(l *[16]float32, x []float32)
+func expSumAVX512(x []float32, shift float32) float32
 
-// rowMaxAVX2 takes the larger of each lane and x, or the lane if x is NaN.
+// expSumAVX2 sets x = e^(x-shift) and returns its sum.
 //
 //go:noescape
-func rowMaxAVX2(l *[16]float32, x []float32)
+func expSumAVX2(x []float32, shift float32) float32
 
-// expSumAVX512 sets x = e^(x-shift) and adds it to the lanes.
+// sumExpAVX512 returns the sum of e^(x-shift).
 //
 //go:noescape
-func expSumAVX512(l *[16]float32, x []float32, shift float32)
+func sumExpAVX512(x []float32, shift float32) float32
 
-// expSumAVX2 sets x = e^(x-shift) and adds it to the lanes.
+// sumExpAVX2 returns the sum of e^(x-shift).
 //
 //go:noescape
-func expSumAVX2(l *[16]float32, x []float32, shift float32)
-
-// sumExpAVX512 adds e^(x-shift) to the lanes.
-//
-//go:noescape
-func sumExpAVX512(l *[16]float32, x []float32, shift float32)
-
-// sumExpAVX2 adds e^(x-shift) to the lanes.
-//
-//go:noescape
-func sumExpAVX2(l *[16]float32, x []float32, shift float32)
+func sumExpAVX2(x []float32, shift float32) float32
 
 // expScaleAVX512 sets x = e^(x-shift) * s.
 //
@@ -251,35 +241,45 @@ func axpyAVX512(y []float32, x []float32, s float32)
 //go:noescape
 func axpyAVX2(y []float32, x []float32, s float32)
 
-// dotAVX512 adds x*y to the lanes.
+// dotAVX512 returns the sum of x*y.
 //
 //go:noescape
-func dotAVX512(l *[16]float32, x []float32, y []float32)
+func dotAVX512(x []float32, y []float32) float32
 
-// dotAVX2 adds x*y to the lanes.
+// dotAVX2 returns the sum of x*y.
 //
 //go:noescape
-func dotAVX2(l *[16]float32, x []float32, y []float32)
+func dotAVX2(x []float32, y []float32) float32
 
-// dot3AVX512 adds (x*y)*z to the lanes.
+// dot3AVX512 returns the sum of (x*y)*z.
 //
 //go:noescape
-func dot3AVX512(l *[16]float32, x []float32, y []float32, z []float32)
+func dot3AVX512(x []float32, y []float32, z []float32) float32
 
-// dot3AVX2 adds (x*y)*z to the lanes.
+// dot3AVX2 returns the sum of (x*y)*z.
 //
 //go:noescape
-func dot3AVX2(l *[16]float32, x []float32, y []float32, z []float32)
+func dot3AVX2(x []float32, y []float32, z []float32) float32
 
-// notFiniteAVX512 sets bits of the lanes where x is NaN or infinite.
+// dot64AVX512 returns the sum of x*y in float64, where a product is exact.
 //
 //go:noescape
-func notFiniteAVX512(l *[16]float32, x []float32)
+func dot64AVX512(x []float32, y []float32) float64
 
-// notFiniteAVX2 sets bits of the lanes where x is NaN or infinite.
+// dot64AVX2 returns the sum of x*y in float64, where a product is exact.
 //
 //go:noescape
-func notFiniteAVX2(l *[16]float32, x []float32)
+func dot64AVX2(x []float32, y []float32) float64
+
+// notFiniteAVX512 returns NaN if any x is NaN or infinite, else 0.
+//
+//go:noescape
+func notFiniteAVX512(x []float32) float32
+
+// notFiniteAVX2 returns NaN if any x is NaN or infinite, else 0.
+//
+//go:noescape
+func notFiniteAVX2(x []float32) float32
 
 // normAVX512 sets y = (x*inv)*w.
 //
@@ -331,6 +331,26 @@ func siluBackAVX512(dx []float32, dy []float32, x []float32)
 //go:noescape
 func siluBackAVX2(dx []float32, dy []float32, x []float32)
 
+// reluAVX512 sets y = x, or 0 where x <= 0.
+//
+//go:noescape
+func reluAVX512(y []float32, x []float32)
+
+// reluAVX2 sets y = x, or 0 where x <= 0.
+//
+//go:noescape
+func reluAVX2(y []float32, x []float32)
+
+// reluBackAVX512 sets dx = dy, or 0 where x <= 0.
+//
+//go:noescape
+func reluBackAVX512(dx []float32, dy []float32, x []float32)
+
+// reluBackAVX2 sets dx = dy, or 0 where x <= 0.
+//
+//go:noescape
+func reluBackAVX2(dx []float32, dy []float32, x []float32)
+
 // siluMulAVX512 sets u = silu(g) * up.
 //
 //go:noescape
@@ -361,15 +381,15 @@ func softmaxBackAVX512(dp []float32, p []float32, dot float32, scale float32)
 //go:noescape
 func softmaxBackAVX2(dp []float32, p []float32, dot float32, scale float32)
 
-// rotateAVX512 turns the pairs (a, b).
+// rotateAVX512 turns the pairs (a, b), multiplied by before, and multiplies them by after.
 //
 //go:noescape
-func rotateAVX512(a []float32, b []float32, cos []float32, sin []float32)
+func rotateAVX512(a []float32, b []float32, cos []float32, sin []float32, before float32, after float32)
 
-// rotateAVX2 turns the pairs (a, b).
+// rotateAVX2 turns the pairs (a, b), multiplied by before, and multiplies them by after.
 //
 //go:noescape
-func rotateAVX2(a []float32, b []float32, cos []float32, sin []float32)
+func rotateAVX2(a []float32, b []float32, cos []float32, sin []float32, before float32, after float32)
 
 // adamWAVX512 takes one optimizer step.
 //

@@ -10,22 +10,8 @@ const lanes = 16
 
 var negInf = float32(math.Inf(-1))
 
-// whole returns the number of elements in full groups of 16, the part of a
-// vector that assembly handles; portable code handles the rest.
-func whole(n int) int { return n &^ (lanes - 1) }
-
-// treeSum joins the lanes of a float32 sum.
-func treeSum(l *[lanes]float32) float32 {
-	for half := lanes / 2; half > 0; half /= 2 {
-		for i := range half {
-			l[i] += l[i+half]
-		}
-	}
-	return l[0]
-}
-
-// treeSum64 joins the lanes of a float64 sum.
-func treeSum64(l *[lanes]float64) float64 {
+// treeSum joins the lanes of a sum.
+func treeSum[T float32 | float64](l *[lanes]T) T {
 	for half := lanes / 2; half > 0; half /= 2 {
 		for i := range half {
 			l[i] += l[i+half]

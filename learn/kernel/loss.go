@@ -35,21 +35,17 @@ func (e *Engine) CrossEntropyChunk(l *LossRows, logits []float32, rows, cols, st
 }
 
 func lossRows(a *rowArgs, from, to int) {
-	n := whole(a.cols)
 	for r := from; r < to; r++ {
 		x := a.x[r*a.stride:][:a.cols]
-		old, m := a.y[r], maxOf(x)
+		old, m := a.y[r], rowMax(x)
 		if old > m {
 			m = old
 		}
-		var l [lanes]float32
-		sumExp(&l, x[:n], m)
-		sumExpPortable(&l, x[n:], m)
 		before := float32(0)
 		if a.z[r] != 0 { // not the first chunk
 			before = a.z[r] * Exp(old-m)
 		}
-		a.y[r], a.z[r] = m, float32(before)+treeSum(&l)
+		a.y[r], a.z[r] = m, float32(before)+sumExp(x, m)
 		if t := int(a.ints[r]) - a.first; t >= 0 && t < a.cols {
 			a.w[r] = x[t]
 		}
@@ -75,11 +71,9 @@ func (e *Engine) CrossEntropyGrad(l *LossRows, logits []float32, rows, cols, str
 }
 
 func lossGradRows(a *rowArgs, from, to int) {
-	n := whole(a.cols)
 	for r := from; r < to; r++ {
 		x, m, s := a.y[r*a.stride:][:a.cols], a.w[r], a.scale/a.z[r]
-		expScale(x[:n], m, s)
-		expScalePortable(x[n:], m, s)
+		expScale(x, m, s)
 		if t := int(a.ints[r]) - a.first; t >= 0 && t < a.cols {
 			x[t] -= a.scale
 		}

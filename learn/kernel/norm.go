@@ -13,13 +13,11 @@ func (e *Engine) RMSNorm(y, x, w, inv []float32, rows, d int) {
 
 func normRows(a *rowArgs, from, to int) {
 	d := a.cols
-	n := whole(d)
 	for r := from; r < to; r++ {
 		x, y := a.x[r*d:][:d], a.y[r*d:][:d]
-		mean := dot32(x, x) / float32(d)
+		mean := dot(x, x) / float32(d)
 		inv := 1 / float32(math.Sqrt(float64(mean+normEps)))
-		norm(y[:n], x[:n], a.w[:n], inv)
-		normPortable(y[n:], x[n:], a.w[n:], inv)
+		norm(y, x, a.w, inv)
 		a.z[r] = inv
 	}
 }
@@ -36,25 +34,17 @@ func (e *Engine) RMSNormBackward(dx, dw, dy, x, w, inv []float32, rows, d int) {
 
 func normBackRows(a *rowArgs, from, to int) {
 	d := a.cols
-	n := whole(d)
 	for r := from; r < to; r++ {
 		dx, dy, x, inv := a.y[r*d:][:d], a.p[r*d:][:d], a.x[r*d:][:d], a.z[r]
-		var l [lanes]float32
-		dot3(&l, dy[:n], a.w[:n], x[:n])
-		dot3Portable(&l, dy[n:], a.w[n:], x[n:])
-		c := float32(treeSum(&l)*inv) * inv * inv / float32(d)
-		normBack(dx[:n], dy[:n], a.w[:n], x[:n], inv, c)
-		normBackPortable(dx[n:], dy[n:], a.w[n:], x[n:], inv, c)
+		c := float32(dot3(dy, a.w, x)*inv) * inv * inv / float32(d)
+		normBack(dx, dy, a.w, x, inv, c)
 	}
 }
 
 // normWeightColumns adds to columns [from, to) of dw, over all rows.
 func normWeightColumns(a *rowArgs, from, to int) {
-	n := whole(to - from)
-	dw := a.q[from:to]
 	for r := range a.heads {
-		dy, x, inv := a.p[r*a.cols+from:][:to-from], a.x[r*a.cols+from:][:to-from], a.z[r]
-		normWeight(dw[:n], dy[:n], x[:n], inv)
-		normWeightPortable(dw[n:], dy[n:], x[n:], inv)
+		row := r * a.cols
+		normWeight(a.q[from:to], a.p[row+from:row+to], a.x[row+from:row+to], a.z[r])
 	}
 }

@@ -6,28 +6,38 @@ import "math"
 // kernel. No multiplication and addition may be fused, so every product is
 // converted to float32 (or float64) before it is added.
 
-func rowMaxPortable(l *[lanes]float32, x []float32) {
+// rowMaxPortable returns the largest x that is not NaN, or -Inf.
+func rowMaxPortable(x []float32) float32 {
+	var l [lanes]float32
+	for i := range l {
+		l[i] = negInf
+	}
 	for i, v := range x {
 		if v > l[i%lanes] {
 			l[i%lanes] = v
 		}
 	}
+	return treeMax(&l)
 }
 
-// expSumPortable sets x = e^(x-shift) and adds it to the lanes.
-func expSumPortable(l *[lanes]float32, x []float32, shift float32) {
+// expSumPortable sets x = e^(x-shift) and returns its sum.
+func expSumPortable(x []float32, shift float32) float32 {
+	var l [lanes]float32
 	for i, v := range x {
 		v = Exp(v - shift)
 		x[i] = v
 		l[i%lanes] += v
 	}
+	return treeSum(&l)
 }
 
-// sumExpPortable adds e^(x-shift) to the lanes.
-func sumExpPortable(l *[lanes]float32, x []float32, shift float32) {
+// sumExpPortable returns the sum of e^(x-shift).
+func sumExpPortable(x []float32, shift float32) float32 {
+	var l [lanes]float32
 	for i, v := range x {
 		l[i%lanes] += Exp(v - shift)
 	}
+	return treeSum(&l)
 }
 
 // expScalePortable sets x = e^(x-shift) * s.
@@ -67,34 +77,41 @@ func axpyPortable(y, x []float32, s float32) {
 	}
 }
 
-// dotPortable adds x*y to the lanes.
-func dotPortable(l *[lanes]float32, x, y []float32) {
+// dotPortable returns the sum of x*y.
+func dotPortable(x, y []float32) float32 {
+	var l [lanes]float32
 	for i, v := range x {
 		l[i%lanes] += float32(v * y[i])
 	}
+	return treeSum(&l)
 }
 
-// dot3Portable adds (x*y)*z to the lanes.
-func dot3Portable(l *[lanes]float32, x, y, z []float32) {
+// dot3Portable returns the sum of (x*y)*z.
+func dot3Portable(x, y, z []float32) float32 {
+	var l [lanes]float32
 	for i, v := range x {
 		l[i%lanes] += float32(float32(v*y[i]) * z[i])
 	}
+	return treeSum(&l)
 }
 
-// dot64Portable adds x*y, exact in float64, to the lanes.
-func dot64Portable(l *[lanes]float64, x, y []float32) {
+// dot64Portable returns the sum of x*y in float64, where a product is exact.
+func dot64Portable(x, y []float32) float64 {
+	var l [lanes]float64
 	for i, v := range x {
 		l[i%lanes] += float64(float64(v) * float64(y[i]))
 	}
+	return treeSum(&l)
 }
 
-// notFinitePortable sets bits of the lanes where x is NaN or infinite: x-x is +0
+// notFinitePortable returns NaN if any x is NaN or infinite, else 0: x-x is +0
 // for every other number.
-func notFinitePortable(l *[lanes]float32, x []float32) {
-	for i, v := range x {
-		bits := math.Float32bits(l[i%lanes]) | math.Float32bits(v-v)
-		l[i%lanes] = math.Float32frombits(bits)
+func notFinitePortable(x []float32) float32 {
+	sum := float32(0)
+	for _, v := range x {
+		sum += v - v
 	}
+	return sum
 }
 
 // normPortable sets y = (x*inv)*w.
@@ -150,6 +167,25 @@ func siluBackPortable(dx, dy, x []float32) {
 	}
 }
 
+func reluPortable(y, x []float32) {
+	for i, v := range x {
+		if v <= 0 {
+			v = 0
+		}
+		y[i] = v
+	}
+}
+
+func reluBackPortable(dx, dy, x []float32) {
+	for i, v := range x {
+		d := dy[i]
+		if v <= 0 {
+			d = 0
+		}
+		dx[i] = d
+	}
+}
+
 // softmaxBackPortable sets dp = (p*(dp-dot))*scale.
 func softmaxBackPortable(dp, p []float32, dot, scale float32) {
 	for i, v := range p {
@@ -157,13 +193,13 @@ func softmaxBackPortable(dp, p []float32, dot, scale float32) {
 	}
 }
 
-// rotatePortable turns the pairs (a[i], b[i]) by the angles with these cosines
-// and sines.
-func rotatePortable(a, b, cos, sin []float32) {
-	for i, x := range a {
-		y := b[i]
-		a[i] = float32(x*cos[i]) - float32(y*sin[i])
-		b[i] = float32(y*cos[i]) + float32(x*sin[i])
+// rotatePortable turns the pairs (a[i], b[i]), multiplied by before, by the
+// angles with these cosines and sines, and multiplies them by after.
+func rotatePortable(a, b, cos, sin []float32, before, after float32) {
+	for i := range a {
+		x, y := float32(a[i]*before), float32(b[i]*before)
+		a[i] = (float32(x*cos[i]) - float32(y*sin[i])) * after
+		b[i] = (float32(y*cos[i]) + float32(x*sin[i])) * after
 	}
 }
 

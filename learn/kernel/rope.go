@@ -24,16 +24,17 @@ func NewRope(T, headDim int, theta float64) *Rope {
 }
 
 // Rotate turns the pairs (x[j], x[j+headDim/2]) of every head by the angles of
-// the row's position, row modulo T; inverse turns back, which is the gradient.
-// x is [rows, heads*headDim], in place.
-func (e *Engine) Rotate(x []float32, rows, T, heads int, r *Rope, inverse bool) {
+// the row's position, row modulo T, and multiplies by scale. x is
+// [rows, heads*headDim], in place. inverse is the gradient: it multiplies first,
+// then turns back.
+func (e *Engine) Rotate(x []float32, rows, T, heads int, r *Rope, scale float32, inverse bool) {
 	width := heads * 2 * r.half
-	e.rows(rowArgs{run: rotateRows, n: rows, grain: 1, y: x[:rows*width], cols: T, heads: heads, rope: r, inverse: inverse}, width)
+	e.rows(rowArgs{run: rotateRows, n: rows, grain: 1, y: x[:rows*width],
+		cols: T, heads: heads, rope: r, scale: scale, inverse: inverse}, width)
 }
 
 func rotateRows(a *rowArgs, from, to int) {
 	half := a.rope.half
-	n := whole(half)
 	for r := from; r < to; r++ {
 		t := r % a.cols
 		cos, sin := a.rope.cos[t*half:][:half], a.rope.sin[t*half:][:half]
@@ -41,10 +42,10 @@ func rotateRows(a *rowArgs, from, to int) {
 			head := a.y[(r*a.heads+h)*2*half:][:2*half]
 			x, y := head[:half], head[half:]
 			if a.inverse { // the same rotation with the pair exchanged
-				x, y = y, x
+				rotate(y, x, cos, sin, a.scale, 1)
+			} else {
+				rotate(x, y, cos, sin, 1, a.scale)
 			}
-			rotate(x[:n], y[:n], cos[:n], sin[:n])
-			rotatePortable(x[n:], y[n:], cos[n:], sin[n:])
 		}
 	}
 }

@@ -2,47 +2,36 @@
 
 package kernel
 
-func dot64(l *[16]float64, x []float32, y []float32) {
+func rowMax(x []float32) float32 {
 	switch active {
 	case avx512:
-		dot64AVX512(l, x, y)
+		return rowMaxAVX512(x)
 	case avx2:
-		dot64AVX2(l, x, y)
+		return rowMaxAVX2(x)
 	default:
-		dot64Portable(l, x, y)
+		return rowMaxPortable(x)
 	}
 }
 
-func rowMax(l *[16]float32, x []float32) {
+func expSum(x []float32, shift float32) float32 {
 	switch active {
 	case avx512:
-		rowMaxAVX512(l, x)
+		return expSumAVX512(x, shift)
 	case avx2:
-		rowMaxAVX2(l, x)
+		return expSumAVX2(x, shift)
 	default:
-		rowMaxPortable(l, x)
+		return expSumPortable(x, shift)
 	}
 }
 
-func expSum(l *[16]float32, x []float32, shift float32) {
+func sumExp(x []float32, shift float32) float32 {
 	switch active {
 	case avx512:
-		expSumAVX512(l, x, shift)
+		return sumExpAVX512(x, shift)
 	case avx2:
-		expSumAVX2(l, x, shift)
+		return sumExpAVX2(x, shift)
 	default:
-		expSumPortable(l, x, shift)
-	}
-}
-
-func sumExp(l *[16]float32, x []float32, shift float32) {
-	switch active {
-	case avx512:
-		sumExpAVX512(l, x, shift)
-	case avx2:
-		sumExpAVX2(l, x, shift)
-	default:
-		sumExpPortable(l, x, shift)
+		return sumExpPortable(x, shift)
 	}
 }
 
@@ -112,36 +101,47 @@ func axpy(y []float32, x []float32, s float32) {
 	}
 }
 
-func dot(l *[16]float32, x []float32, y []float32) {
+func dot(x []float32, y []float32) float32 {
 	switch active {
 	case avx512:
-		dotAVX512(l, x, y)
+		return dotAVX512(x, y)
 	case avx2:
-		dotAVX2(l, x, y)
+		return dotAVX2(x, y)
 	default:
-		dotPortable(l, x, y)
+		return dotPortable(x, y)
 	}
 }
 
-func dot3(l *[16]float32, x []float32, y []float32, z []float32) {
+func dot3(x []float32, y []float32, z []float32) float32 {
 	switch active {
 	case avx512:
-		dot3AVX512(l, x, y, z)
+		return dot3AVX512(x, y, z)
 	case avx2:
-		dot3AVX2(l, x, y, z)
+		return dot3AVX2(x, y, z)
 	default:
-		dot3Portable(l, x, y, z)
+		return dot3Portable(x, y, z)
 	}
 }
 
-func notFinite(l *[16]float32, x []float32) {
+func dot64(x []float32, y []float32) float64 {
 	switch active {
 	case avx512:
-		notFiniteAVX512(l, x)
+		return dot64AVX512(x, y)
 	case avx2:
-		notFiniteAVX2(l, x)
+		return dot64AVX2(x, y)
 	default:
-		notFinitePortable(l, x)
+		return dot64Portable(x, y)
+	}
+}
+
+func notFinite(x []float32) float32 {
+	switch active {
+	case avx512:
+		return notFiniteAVX512(x)
+	case avx2:
+		return notFiniteAVX2(x)
+	default:
+		return notFinitePortable(x)
 	}
 }
 
@@ -200,6 +200,28 @@ func siluBack(dx []float32, dy []float32, x []float32) {
 	}
 }
 
+func relu(y []float32, x []float32) {
+	switch active {
+	case avx512:
+		reluAVX512(y, x)
+	case avx2:
+		reluAVX2(y, x)
+	default:
+		reluPortable(y, x)
+	}
+}
+
+func reluBack(dx []float32, dy []float32, x []float32) {
+	switch active {
+	case avx512:
+		reluBackAVX512(dx, dy, x)
+	case avx2:
+		reluBackAVX2(dx, dy, x)
+	default:
+		reluBackPortable(dx, dy, x)
+	}
+}
+
 func siluMul(u []float32, g []float32, up []float32) {
 	switch active {
 	case avx512:
@@ -233,14 +255,14 @@ func softmaxBack(dp []float32, p []float32, dot float32, scale float32) {
 	}
 }
 
-func rotate(a []float32, b []float32, cos []float32, sin []float32) {
+func rotate(a []float32, b []float32, cos []float32, sin []float32, before float32, after float32) {
 	switch active {
 	case avx512:
-		rotateAVX512(a, b, cos, sin)
+		rotateAVX512(a, b, cos, sin, before, after)
 	case avx2:
-		rotateAVX2(a, b, cos, sin)
+		rotateAVX2(a, b, cos, sin, before, after)
 	default:
-		rotatePortable(a, b, cos, sin)
+		rotatePortable(a, b, cos, sin, before, after)
 	}
 }
 

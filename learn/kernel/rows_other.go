@@ -4,13 +4,11 @@
 
 package kernel
 
-func dot64(l *[16]float64, x []float32, y []float32) { dot64Portable(l, x, y) }
+func rowMax(x []float32) float32 { return rowMaxPortable(x) }
 
-func rowMax(l *[16]float32, x []float32) { rowMaxPortable(l, x) }
+func expSum(x []float32, shift float32) float32 { return expSumPortable(x, shift) }
 
-func expSum(l *[16]float32, x []float32, shift float32) { expSumPortable(l, x, shift) }
-
-func sumExp(l *[16]float32, x []float32, shift float32) { sumExpPortable(l, x, shift) }
+func sumExp(x []float32, shift float32) float32 { return sumExpPortable(x, shift) }
 
 func expScale(x []float32, shift float32, s float32) { expScalePortable(x, shift, s) }
 
@@ -24,11 +22,13 @@ func mul(y []float32, x []float32) { mulPortable(y, x) }
 
 func axpy(y []float32, x []float32, s float32) { axpyPortable(y, x, s) }
 
-func dot(l *[16]float32, x []float32, y []float32) { dotPortable(l, x, y) }
+func dot(x []float32, y []float32) float32 { return dotPortable(x, y) }
 
-func dot3(l *[16]float32, x []float32, y []float32, z []float32) { dot3Portable(l, x, y, z) }
+func dot3(x []float32, y []float32, z []float32) float32 { return dot3Portable(x, y, z) }
 
-func notFinite(l *[16]float32, x []float32) { notFinitePortable(l, x) }
+func dot64(x []float32, y []float32) float64 { return dot64Portable(x, y) }
+
+func notFinite(x []float32) float32 { return notFinitePortable(x) }
 
 func norm(y []float32, x []float32, w []float32, inv float32) { normPortable(y, x, w, inv) }
 
@@ -44,6 +44,10 @@ func silu(y []float32, x []float32) { siluPortable(y, x) }
 
 func siluBack(dx []float32, dy []float32, x []float32) { siluBackPortable(dx, dy, x) }
 
+func relu(y []float32, x []float32) { reluPortable(y, x) }
+
+func reluBack(dx []float32, dy []float32, x []float32) { reluBackPortable(dx, dy, x) }
+
 func siluMul(u []float32, g []float32, up []float32) { siluMulPortable(u, g, up) }
 
 func siluMulBack(dg []float32, dup []float32, du []float32, g []float32, up []float32) {
@@ -54,7 +58,9 @@ func softmaxBack(dp []float32, p []float32, dot float32, scale float32) {
 	softmaxBackPortable(dp, p, dot, scale)
 }
 
-func rotate(a []float32, b []float32, cos []float32, sin []float32) { rotatePortable(a, b, cos, sin) }
+func rotate(a []float32, b []float32, cos []float32, sin []float32, before float32, after float32) {
+	rotatePortable(a, b, cos, sin, before, after)
+}
 
 func adamW(w []float32, g []float32, m []float32, v []float32, c *[10]float32) {
 	adamWPortable(w, g, m, v, c)

@@ -2,7 +2,9 @@ package kernel
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -22,14 +24,17 @@ func drawRows(t *rapid.T) rowCase {
 	kind := rapid.IntRange(0, 3).Draw(t, "kind")
 	c := rowCase{
 		rows: rapid.IntRange(1, 20).Draw(t, "rows"),
-		d:    2 * rapid.OneOf(rapid.IntRange(1, 70), rapid.Just(2048)).Draw(t, "d/2"),
+		d:    rapid.OneOf(rapid.IntRange(0, 100), rapid.IntRange(4000, 4100)).Draw(t, "d"),
 	}
 	for i := range c.in {
 		c.in[i] = make([]float32, c.rows*c.d)
 		fill(rng, c.in[i], kind)
+		for j := range c.in[i] {
+			c.in[i][j] *= float32(1 - 2*rng.IntN(2)) // both infinities
+		}
 	}
 	for range c.rows {
-		c.targets = append(c.targets, int32(rng.IntN(c.d)))
+		c.targets = append(c.targets, int32(rng.IntN(c.d+1)))
 	}
 	return c
 }
@@ -55,17 +60,23 @@ func (c rowCase) runInPlace(e *Engine) {
 func (c rowCase) call(e *Engine, out map[string][]float32, use func(name string, i int) []float32) {
 	x, y, w, rows, d := c.in[0], c.in[1], c.in[2][:c.d], c.rows, c.d
 	Add(use("add", 0), y)
+	e.Add(use("add on all", 0), y)
 	Sub(use("sub", 0), y)
 	Mul(use("mul", 0), y)
 	Axpy(use("axpy", 0), y, 0.3)
 	Scale(use("scale", 0), 0.7)
-	AdamW(use("adam w", 0), y, use("adam m", 2), use("adam v", 3),
+	e.Scale(use("scale on all", 0), 0.7)
+	e.AdamW(use("adam w", 0), y, use("adam m", 2), use("adam v", 3),
 		AdamWCoef{0.9, 0.9, 0.1, 0.95, 0.05, 10, 20, 0.999, 0.001, 1e-8})
 	finite := float32(0)
 	if AllFinite(x) {
 		finite = 1
 	}
-	out["scalars"] = []float32{float32(Dot(x, y)), float32(SumSquares(x)), finite}
+	out["finite"] = []float32{finite}
+	for name, sum := range map[string]float64{"dot": Dot(x, y), "squares": SumSquares(x)} {
+		bits := math.Float64bits(sum)
+		out[name] = []float32{math.Float32frombits(uint32(bits >> 32)), math.Float32frombits(uint32(bits))}
+	}
 
 	inv := make([]float32, rows)
 	e.RMSNorm(use("norm", 1), x, w, inv, rows, d)
@@ -77,9 +88,9 @@ func (c rowCase) call(e *Engine, out map[string][]float32, use func(name string,
 	e.ReLUBackward(use("relu dx", 0), y, x)
 	e.SiLUMul(use("silumul", 0), x, y)
 	e.SiLUMulBackward(use("silumul dg", 0), use("silumul dup", 0), c.in[2], x, y)
-	rope := NewRope(4, d, 10000)
-	e.Rotate(use("rotate", 0), rows, 4, 1, rope, false)
-	e.Rotate(use("rotate back", 0), rows, 4, 1, rope, true)
+	rope := NewRope(4, d/2*2, 10000)
+	e.Rotate(use("rotate", 0), rows, 4, 1, rope, 0.3, false)
+	e.Rotate(use("rotate back", 0), rows, 4, 1, rope, 0.3, true)
 
 	lse := make([]float32, rows)
 	p := use("softmax", 0)
@@ -89,13 +100,13 @@ func (c rowCase) call(e *Engine, out map[string][]float32, use func(name string,
 
 	loss := NewLossRows(rows)
 	loss.Start()
-	half := d / 2
 	g := use("loss dx", 0)
+	half := (d + 1) / 2
 	for first := 0; first < d; first += half {
-		e.CrossEntropyChunk(loss, x[first:], rows, half, d, first, c.targets)
+		e.CrossEntropyChunk(loss, x[first:], rows, min(half, d-first), d, first, c.targets)
 	}
 	for first := 0; first < d; first += half {
-		e.CrossEntropyGrad(loss, g[first:], rows, half, d, first, c.targets, 0.25)
+		e.CrossEntropyGrad(loss, g[first:], rows, min(half, d-first), d, first, c.targets, 0.25)
 	}
 	out["loss"] = append([]float32{float32(loss.Loss(rows))}, append(loss.Max, loss.Sum...)...)
 }
@@ -122,6 +133,30 @@ func TestElementWiseHasTheSameBitsInEveryVariantAndThreadCount(t *testing.T) {
 						t.Fatal(fmt.Errorf("%s, %d threads, %s: %w", variant, threads, name, err))
 					}
 				}
+			}
+		})
+	})
+}
+
+func TestAScaledRotationIsARotationAndAScaleInEitherOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := drawRows(t)
+		scale := rapid.Float32Range(-2, 2).Draw(t, "scale")
+		rope, e := NewRope(3, c.d/2*2, 10000), New(1)
+		eachVariant(t, func(variant string) {
+			one, two := slices.Clone(c.in[0]), slices.Clone(c.in[0])
+			e.Rotate(one, c.rows, 3, 1, rope, scale, false)
+			e.Rotate(two, c.rows, 3, 1, rope, 1, false)
+			n := c.rows * (c.d / 2 * 2)
+			Scale(two[:n], scale)
+			if err := sameBits(one, two); err != nil {
+				t.Fatal(fmt.Errorf("%s, forward: %w", variant, err))
+			}
+			e.Rotate(one, c.rows, 3, 1, rope, scale, true)
+			Scale(two[:n], scale)
+			e.Rotate(two, c.rows, 3, 1, rope, 1, true)
+			if err := sameBits(one, two); err != nil {
+				t.Fatal(fmt.Errorf("%s, inverse: %w", variant, err))
 			}
 		})
 	})

@@ -14,30 +14,14 @@ func softmaxRows(a *rowArgs, from, to int) {
 		row := a.y[r*a.stride:][:a.cols]
 		visible := min(a.cols, a.first+r+1)
 		s := row[:visible]
-		n := whole(visible)
-		m := maxOf(s)
-		var l [lanes]float32
-		expSum(&l, s[:n], m)
-		expSumPortable(&l, s[n:], m)
-		sum := treeSum(&l)
-		Scale(s, 1/sum)
+		m := rowMax(s)
+		sum := expSum(s, m)
+		scale(s, 1/sum)
 		clear(row[visible:])
 		if a.z != nil {
 			a.z[r] = float32(float64(m) + Log(float64(sum)))
 		}
 	}
-}
-
-// maxOf returns the maximum of x, ignoring NaN; -Inf if there is none.
-func maxOf(x []float32) float32 {
-	n := whole(len(x))
-	var l [lanes]float32
-	for i := range l {
-		l[i] = negInf
-	}
-	rowMax(&l, x[:n])
-	rowMaxPortable(&l, x[n:])
-	return treeMax(&l)
 }
 
 // SoftmaxBackward turns dp, the gradient of the probabilities p, into that of
@@ -53,10 +37,7 @@ func softmaxBackRows(a *rowArgs, from, to int) {
 		row := a.y[r*a.stride:][:a.cols]
 		visible := min(a.cols, a.first+r+1)
 		dp, p := row[:visible], a.p[r*a.stride:][:visible]
-		n := whole(visible)
-		sum := dot32(p, dp)
-		softmaxBack(dp[:n], p[:n], sum, a.scale)
-		softmaxBackPortable(dp[n:], p[n:], sum, a.scale)
+		softmaxBack(dp, p, dot(p, dp), a.scale)
 		clear(row[visible:])
 	}
 }

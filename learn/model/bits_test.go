@@ -35,7 +35,7 @@ func trainedHash(t rapid.TB, c model.Config, numerics kernel.Numerics, threads i
 		h.Write(binary.LittleEndian.AppendUint64(nil, math.Float64bits(loss)))
 		for stage := range w {
 			h.Write(tensor.Bytes(p.grads[stage]))
-			optim.NewAdamW().StepScaled(c.Params(stage), w[stage], p.grads[stage], m[stage], v[stage], 0.5, 1e-2, step)
+			optim.NewAdamW().StepScaled(e, c.Params(stage), w[stage], p.grads[stage], m[stage], v[stage], 0.5, 1e-2, step)
 			h.Write(tensor.Bytes(w[stage]))
 		}
 	}

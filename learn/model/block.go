@@ -19,9 +19,8 @@ func (s *Stage) forwardBlock(w []float32, i int, t *Tape, out []float32) {
 	e.MatMul(dense(b.q), dense(b.n1), at.q.mat(w).T())
 	e.MatMul(kernel.M(b.k, s.rows, s.kv), dense(b.n1), at.k.mat(w).T())
 	e.MatMul(kernel.M(b.v, s.rows, s.kv), dense(b.n1), at.v.mat(w).T())
-	e.Rotate(b.q, s.rows, s.config.SeqLen, s.config.Heads, s.rope, false)
-	e.Rotate(b.k, s.rows, s.config.SeqLen, s.config.KVHeads, s.rope, false)
-	kernel.Scale(b.q, s.scale)
+	e.Rotate(b.q, s.rows, s.config.SeqLen, s.config.Heads, s.rope, s.scale, false)
+	e.Rotate(b.k, s.rows, s.config.SeqLen, s.config.KVHeads, s.rope, 1, false)
 	s.attention.forward(b)
 	if at.receives {
 		clear(b.h)
@@ -115,9 +114,8 @@ func (s *Stage) backwardGates(w []float32, at *blockWeights, b *blockTape, dx, g
 func (s *Stage) backwardAttention(w []float32, at *blockWeights, b *blockTape, dx, grad []float32) {
 	e, x := s.e, &s.scratch
 	s.attention.backward(b, x.dt, x.dq, x.dk, x.dv)
-	kernel.Scale(x.dq, s.scale)
-	e.Rotate(x.dq, s.rows, s.config.SeqLen, s.config.Heads, s.rope, true)
-	e.Rotate(x.dk, s.rows, s.config.SeqLen, s.config.KVHeads, s.rope, true)
+	e.Rotate(x.dq, s.rows, s.config.SeqLen, s.config.Heads, s.rope, s.scale, true)
+	e.Rotate(x.dk, s.rows, s.config.SeqLen, s.config.KVHeads, s.rope, 1, true)
 	s.linearBackward(w, at.q, x.dn, x.dq, b.n1, grad)
 	s.linearBackwardAdd(w, at.k, x.dn, x.dk, b.n1, grad)
 	s.linearBackwardAdd(w, at.v, x.dn, x.dv, b.n1, grad)

@@ -67,9 +67,10 @@ type golden struct {
 		K     int     `json:"micro_batches_per_step"`
 		Steps int     `json:"steps"`
 	}
-	run   *pipeline
-	w     [][]float32
-	worst worst
+	engine *kernel.Engine
+	run    *pipeline
+	w      [][]float32
+	worst  worst
 }
 
 // worst holds the largest error of each kind, for the log.
@@ -118,7 +119,8 @@ func openGolden(t *testing.T, path string) *golden {
 		SeqLen: c.SeqLen, Batch: c.Batch, Cuts: c.Cuts, RopeTheta: c.Theta,
 		Boundary: c.Boundary, BoundaryWidth: c.BoundaryWidth, Wire: "f32",
 	}
-	g.run = newPipeline(t, g.config, kernel.New(1))
+	g.engine = kernel.New(1)
+	g.run = newPipeline(t, g.config, g.engine)
 	for stage, s := range g.run.stages {
 		g.w = append(g.w, g.flat("init/", stage))
 		if c.Boundary == model.SSN {
@@ -276,7 +278,7 @@ func (g *golden) checkTraining() {
 				g.Errorf("gradient norm of stage %d in step %d: %v, want %v", stage, step, norm, want)
 			}
 			kernel.Scale(x, optim.Clip(norm, g.train.Clip))
-			adam.Step(params, g.w[stage], x, m[stage], v[stage], float32(g.train.LR), step+1)
+			adam.Step(g.engine, params, g.w[stage], x, m[stage], v[stage], float32(g.train.LR), step+1)
 		}
 	}
 	g.eachParam("adam_m/", m, func(name string, got, want []float32) { g.near("adam_m", name, got, want, 3e-4) })

@@ -33,7 +33,7 @@ func trained(t *testing.T, c model.Config, threads int) ([]float64, map[string][
 	for step := 1; step <= 3; step++ {
 		losses = append(losses, p.pass(w, randomTokens(c, uint64(step))))
 		for stage := range w {
-			optim.NewAdamW().StepScaled(c.Params(stage), w[stage], p.grads[stage], m[stage], v[stage], 0.5, 1e-2, step)
+			optim.NewAdamW().StepScaled(e, c.Params(stage), w[stage], p.grads[stage], m[stage], v[stage], 0.5, 1e-2, step)
 		}
 	}
 	return losses, byName(c, w)

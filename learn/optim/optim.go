@@ -49,13 +49,13 @@ func NewAdamW() AdamW { return AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, Decay: 
 
 // Step updates weights w and moments m and v in place; g is the clipped mean
 // gradient. t is the number of this step, from 1.
-func (a AdamW) Step(params []tensor.Param, w, g, m, v []float32, lr float32, t int) {
-	a.StepScaled(params, w, g, m, v, 1, lr, t)
+func (a AdamW) Step(e *kernel.Engine, params []tensor.Param, w, g, m, v []float32, lr float32, t int) {
+	a.StepScaled(e, params, w, g, m, v, 1, lr, t)
 }
 
 // StepScaled is Step with the gradient scale*g: clipping and the mean without a
 // pass of their own. Each element's product is rounded to float32 first.
-func (a AdamW) StepScaled(params []tensor.Param, w, g, m, v []float32, scale, lr float32, t int) {
+func (a AdamW) StepScaled(e *kernel.Engine, params []tensor.Param, w, g, m, v []float32, scale, lr float32, t int) {
 	c := kernel.AdamWCoef{
 		Grad:  scale,
 		Beta1: float32(a.Beta1), Rest1: float32(1 - a.Beta1),
@@ -71,7 +71,7 @@ func (a AdamW) StepScaled(params []tensor.Param, w, g, m, v []float32, scale, lr
 			c.Keep = keep
 		}
 		from, to := p.Offset, p.Offset+p.Size
-		kernel.AdamW(w[from:to], g[from:to], m[from:to], v[from:to], c)
+		e.AdamW(w[from:to], g[from:to], m[from:to], v[from:to], c)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/iota-train/iota/learn/kernel"
 	"github.com/iota-train/iota/learn/tensor"
 	"pgregory.net/rapid"
 )
@@ -129,6 +130,9 @@ func BenchmarkNesterov(b *testing.B) {
 	}
 }
 
+// engine serves all tests: the number of threads changes no result.
+var engine = kernel.New(1)
+
 // params are a matrix and a norm.
 var params = []tensor.Param{
 	{Name: "a", Shape: []int{2, 2}, Offset: 0, Size: 4},
@@ -147,7 +151,7 @@ func TestAdamWAgreesWithItsDefinitionInFloat64(t *testing.T) {
 		w64, m64, v64 := double(w), double(m), double(v)
 		for step := first; step < first+steps; step++ {
 			g := draw("g", -1, 1)
-			a.Step(params, w, g, m, v, lr, step)
+			a.Step(engine, params, w, g, m, v, lr, step)
 			for i := range g {
 				decay := a.Decay
 				if i >= 4 {
@@ -184,8 +188,8 @@ func TestAScaledStepIsAStepOfTheScaledGradient(t *testing.T) {
 	}
 	w1, m1, v1 := make([]float32, 7), make([]float32, 7), make([]float32, 7)
 	w2, m2, v2 := make([]float32, 7), make([]float32, 7), make([]float32, 7)
-	NewAdamW().StepScaled(params, w1, g, m1, v1, 0.3, 1e-3, 1)
-	NewAdamW().Step(params, w2, scaled, m2, v2, 1e-3, 1)
+	NewAdamW().StepScaled(engine, params, w1, g, m1, v1, 0.3, 1e-3, 1)
+	NewAdamW().Step(engine, params, w2, scaled, m2, v2, 1e-3, 1)
 	for i := range g {
 		if w1[i] != w2[i] || m1[i] != m2[i] || v1[i] != v2[i] {
 			t.Errorf("element %d differs", i)

@@ -16,6 +16,7 @@ import (
 // unsplit trains the whole model as one stage; clipping and outer step go by the groups of the split one.
 type unsplit struct {
 	n                *network
+	engine           *kernel.Engine
 	stage            *model.Stage
 	tape             *model.Tape
 	groups           [][]tensor.Param // of each stage, as places in the whole model
@@ -32,7 +33,8 @@ func newUnsplit(t testing.TB, n *network) *unsplit {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stage, err := model.NewStage(whole, 0, kernel.New(1))
+	engine := kernel.New(1)
+	stage, err := model.NewStage(whole, 0, engine)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +42,7 @@ func newUnsplit(t testing.TB, n *network) *unsplit {
 	for _, p := range whole.Params(0) {
 		place[p.Name] = p
 	}
-	u := &unsplit{n: n, stage: stage, tape: stage.NewTape(), tokens: make([]int32, whole.Batch*(whole.SeqLen+1))}
+	u := &unsplit{n: n, engine: engine, stage: stage, tape: stage.NewTape(), tokens: make([]int32, whole.Batch*(whole.SeqLen+1))}
 	for s := range split.Stages() {
 		var group []tensor.Param
 		for _, p := range split.Params(s) {
@@ -77,7 +79,7 @@ func (u *unsplit) train(i uint64) float64 {
 		}
 		limit := optim.StageLimit(rules.Clip, size, c.Parameters())
 		scale := optim.Clip(math.Sqrt(optim.NormSquared(group, u.sum)), limit)
-		adam.StepScaled(group, u.w, u.sum, u.m, u.v, scale, testRate, u.step)
+		adam.StepScaled(u.engine, group, u.w, u.sum, u.m, u.v, scale, testRate, u.step)
 	}
 	clear(u.sum)
 	u.summed = 0

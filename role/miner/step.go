@@ -31,7 +31,7 @@ func (m *Miner) Acknowledge(a *message.Ack) ([]*message.Result, error) {
 		return nil, fmt.Errorf("acknowledge %s, attempt %d: its gradient is not held", key, a.GetAttempt())
 	}
 	g := m.waiting[i]
-	kernel.Add(m.sum, g.g)
+	m.engine.Add(m.sum, g.g)
 	m.summed = append(m.summed, &message.Summed{Batch: key.Batch, Attempt: a.GetAttempt(), Step: g.step})
 	m.freeGradient(i)
 	m.acks++
@@ -74,7 +74,7 @@ func (m *Miner) stepSum(r *message.Receipt) error {
 
 func (m *Miner) takeStep(r *message.Receipt) error {
 	params := m.stage.Params()
-	kernel.Scale(m.sum, 1/float32(len(m.summed)))
+	m.engine.Scale(m.sum, 1/float32(len(m.summed)))
 	norm := math.Sqrt(optim.NormSquared(params, m.sum))
 	if math.IsNaN(norm) || math.IsInf(norm, 0) {
 		return errors.New("the norm of the mean gradient is not finite")
@@ -87,12 +87,12 @@ func (m *Miner) takeStep(r *message.Receipt) error {
 	w := m.writable()
 	m.private.t++
 	if m.rules.optimizer == sgd {
-		kernel.Scale(m.sum, scale)
+		m.engine.Scale(m.sum, scale)
 		kernel.Axpy(w, m.sum, -m.rate)
 	} else {
 		a := optim.NewAdamW()
 		a.Decay = m.rules.decay
-		a.StepScaled(params, w, m.sum, m.private.m, m.private.v, scale, m.rate, int(m.private.t))
+		a.StepScaled(m.engine, params, w, m.sum, m.private.m, m.private.v, scale, m.rate, int(m.private.t))
 	}
 	for _, x := range [][]float32{w, m.private.m, m.private.v} {
 		if !kernel.AllFinite(x) {

@@ -61,33 +61,6 @@ func (g *group) exp(x reg.VecVirtual) reg.VecVirtual {
 	return q
 }
 
-// Predicates of VCMPPS, none of which signals on NaN.
-const (
-	lessThan    = 0x11
-	greaterThan = 0x1e
-	unordered   = 0x03
-)
-
-// choose sets v to other where x compares true with the number.
-func (g *group) choose(v, x reg.VecVirtual, predicate uint64, number float32, other reg.VecVirtual) {
-	if g.isa == avx512 {
-		mask := K()
-		VCMPPS(Imm(predicate), g.number(number), x, mask)
-		VMOVAPS(other, mask, v)
-		return
-	}
-	mask := g.vec()
-	VCMPPS(Imm(predicate), g.number(number), x, mask)
-	VBLENDVPS(mask, other, v, v)
-}
-
-// zero returns +0.
-func (g *group) zero() reg.VecVirtual {
-	v := g.vec()
-	VXORPS(v, v, v)
-	return v
-}
-
 // sigmoid returns 1/(1 + e^-x).
 func (g *group) sigmoid(x reg.VecVirtual) reg.VecVirtual {
 	one := g.number(1)

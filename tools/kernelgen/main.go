@@ -1,8 +1,8 @@
 // Command kernelgen writes the assembly of learn/kernel with avo; run it in the
 // tools folder. Each kernel is described once and generated for AVX-512 and
 // AVX2: tile.go and transpose.go are the parts of the matrix product; kernels.go
-// lists the element-wise work in terms of rows.go and exp.go; dispatch.go writes
-// the Go functions that choose a variant. docs/numerics.md defines the results.
+// lists the element-wise work in terms of rows.go, group.go and exp.go; dispatch.go
+// writes the Go functions that choose a variant. docs/numerics.md defines the results.
 package main
 
 import (
@@ -25,11 +25,17 @@ var (
 )
 
 // vec returns a new vector register.
-func (s isa) vec() reg.VecVirtual {
-	if s == avx512 {
+func (s isa) vec() reg.VecVirtual { return register(s.bytes) }
+
+// register returns a new vector register of 16, 32 or 64 bytes.
+func register(bytes int) reg.VecVirtual {
+	switch bytes {
+	case 64:
 		return ZMM()
+	case 32:
+		return YMM()
 	}
-	return YMM()
+	return XMM()
 }
 
 func main() {

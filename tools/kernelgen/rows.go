@@ -1,137 +1,207 @@
 package main
 
 import (
+	"math"
 	"strings"
 
+	"github.com/mmcloughlin/avo/attr"
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
 
 // kernel describes an element-wise kernel: a loop over groups of 16 elements of
-// all its slices, which are equally long. With the parameter "l", 16 lanes of a
-// reduction, an accumulator is read before the loop and written after it.
+// all its slices, which are equally long. Elements that fill no group follow
+// under a mask: what is beyond them is read as +0, not written, and counts for
+// no lane. A kernel with a reduction returns what its lanes come to.
 type kernel struct {
-	name   string
-	doc    string
-	params []string // "name type"
-	body   func(g *group)
+	name    string
+	doc     string
+	params  []string // "name type"
+	returns *reduction
+	body    func(g *group)
 }
 
-// group is the code for one group of 16 elements, or with AVX2 for one half of it.
+// reduction joins values on 16 lanes: op(x, lane) takes one into its lane, and
+// op(lower half, upper half) halves the lanes until one is left.
+type reduction struct {
+	kind  string // of the lanes
+	bytes int    // of a lane
+	start float32
+	op    func(...Op)
+}
+
+var (
+	sum     = &reduction{"float32", 4, 0, VADDPS}
+	largest = &reduction{"float32", 4, float32(math.Inf(-1)), VMAXPS}
+	sum64   = &reduction{"float64", 8, 0, VADDPD}
+)
+
+// group is the code for one group of 16 elements, in parts of as many elements
+// as a vector has lanes.
 type group struct {
 	isa
-	base map[string]reg.Register
-	at   reg.Register // byte offset of the group
-	half int
-	acc  reg.VecVirtual // the lanes of a reduction
+	returns *reduction
+	base    map[string]reg.Register
+	at      reg.Register // byte offset of the group
+	width   int          // bytes of a part
+	part    int
+	acc     []reg.VecVirtual // the lanes, by part
+	mask    Op               // of the part's elements, nil for all
 }
 
 // rows generates the element-wise kernels.
 func rows() {
-	dot64(avx512)
-	dot64(avx2)
+	windowOfMasks()
 	for _, k := range kernels {
 		k.generate(avx512)
 		k.generate(avx2)
 	}
 }
 
+// window holds 16 elements of ones, then 16 of zeros: 16 elements from its
+// (16-n)-th are a mask of n.
+var window Mem
+
+func windowOfMasks() {
+	const ones = math.MaxUint64
+	window = GLOBL("window", attr.RODATA|attr.NOPTR)
+	for i, pair := range [16]uint64{0: ones, ones, ones, ones, ones, ones, ones, ones} {
+		DATA(8*i, U64(pair))
+	}
+}
+
+// signature is the kernel's type.
+func (k kernel) signature() string {
+	s := "(" + strings.Join(k.params, ", ") + ")"
+	if k.returns != nil {
+		s += " " + k.returns.kind
+	}
+	return s
+}
+
 // generate writes the kernel's function for one instruction set.
 func (k kernel) generate(s isa) {
-	TEXT(k.name+s.name, NOSPLIT, "func("+strings.Join(k.params, ", ")+")")
+	TEXT(k.name+s.name, NOSPLIT, "func"+k.signature())
 	Doc(k.name + s.name + " " + k.doc)
 	Pragma("noescape")
-	g := group{isa: s, base: map[string]reg.Register{}, at: GP64()}
-	end := GP64()
+	g := group{isa: s, returns: k.returns, base: map[string]reg.Register{}, at: GP64(), width: s.bytes}
+	if k.returns != nil {
+		g.start()
+	}
+	var end reg.Register // of the slices, in bytes
 	for _, p := range k.params {
 		switch name, kind, _ := strings.Cut(p, " "); {
 		case kind == "[]float32":
 			g.base[name] = Load(Param(name).Base(), GP64())
-			Load(Param(name).Len(), end)
+			if end == nil {
+				end = Load(Param(name).Len(), GP64())
+			}
 		case strings.HasPrefix(kind, "*"):
 			g.base[name] = Load(Param(name), GP64())
 		}
 	}
-	halves := 64 / s.bytes
-	acc := make([]reg.VecVirtual, halves)
-	if l, ok := g.base["l"]; ok {
-		for h := range acc {
-			acc[h] = s.vec()
-			VMOVUPS(Mem{Base: l, Disp: h * s.bytes}, acc[h])
-		}
-	}
-	SHLQ(Imm(2), end) // elements to bytes
-	XORQ(g.at, g.at)
-	JMP(LabelRef("test"))
-	Label("group")
-	for g.half = range halves {
-		g.acc = acc[g.half]
-		k.body(&g)
-	}
-	ADDQ(Imm(64), g.at)
-	Label("test")
-	CMPQ(g.at, end)
-	JLT(LabelRef("group"))
-	if l, ok := g.base["l"]; ok {
-		for h := range acc {
-			VMOVUPS(acc[h], Mem{Base: l, Disp: h * s.bytes})
-		}
+	SHLQ(Imm(2), end)
+	g.loop(end, k.body)
+	if k.returns != nil {
+		g.finish()
 	}
 	VZEROUPPER()
 	RET()
 }
 
-// mem is the place of the group in a slice.
-func (g *group) mem(slice string) Mem {
-	return Mem{Base: g.base[slice], Index: g.at, Scale: 1, Disp: g.half * g.bytes}
+// loop runs body over whole groups, then over the rest under masks.
+func (g *group) loop(end reg.Register, body func(g *group)) {
+	whole := GP64()
+	MOVQ(end, whole)
+	ANDQ(I8(-64), whole)
+	XORQ(g.at, g.at)
+	JMP(LabelRef("test"))
+	Label("group")
+	for g.part = range 64 / g.width {
+		body(g)
+	}
+	ADDQ(Imm(64), g.at)
+	Label("test")
+	CMPQ(g.at, whole)
+	JLT(LabelRef("group"))
+
+	CMPQ(g.at, end)
+	JEQ(LabelRef("done"))
+	masks := GP64()
+	LEAQ(window.Offset(64), masks)
+	ADDQ(g.at, masks)
+	SUBQ(end, masks)
+	for g.part = range 64 / g.width {
+		g.loadMask(Mem{Base: masks, Disp: g.part * g.width})
+		body(g)
+	}
+	Label("done")
 }
 
-// load reads the group of a slice.
-func (g *group) load(slice string) reg.VecVirtual {
-	v := g.vec()
-	VMOVUPS(g.mem(slice), v)
-	return v
+// loadMask sets the mask of a part from a vector of ones and zeros.
+func (g *group) loadMask(from Mem) {
+	v := register(g.width)
+	VMOVUPS(from, v)
+	g.mask = v
+	if g.isa == avx512 {
+		k := K()
+		VPMOVD2M(v, k)
+		g.mask = k
+	}
 }
 
-// store writes the group of a slice.
-func (g *group) store(v reg.VecVirtual, slice string) { VMOVUPS(v, g.mem(slice)) }
+// start sets the lanes to their first value.
+func (g *group) start() {
+	parts := 16 * g.returns.bytes / g.bytes
+	g.width = 64 / parts
+	for range parts {
+		if g.returns.start == 0 {
+			g.acc = append(g.acc, g.zero())
+		} else {
+			g.acc = append(g.acc, g.number(g.returns.start))
+		}
+	}
+}
 
-// scalar broadcasts a parameter.
-func (g *group) scalar(name string) reg.VecVirtual {
-	p, err := Param(name).Resolve()
+// accumulate takes v into the lanes.
+func (g *group) accumulate(v reg.VecVirtual) {
+	acc := g.acc[g.part]
+	if g.mask == nil {
+		g.returns.op(acc, v, acc)
+		return
+	}
+	g.blend(g.mask, g.apply(g.returns.op, v, acc), acc)
+}
+
+// finish joins the lanes in a halving tree, lane i and i+8, then 4, 2 and 1, and
+// returns the one that is left.
+func (g *group) finish() {
+	op, acc := g.returns.op, g.acc
+	for half := len(acc) / 2; half > 0; half /= 2 {
+		for i := range half {
+			op(acc[half+i], acc[i], acc[i])
+		}
+	}
+	if g.isa == avx512 {
+		high := YMM()
+		VEXTRACTF64X4(Imm(1), acc[0], high)
+		op(high, acc[0].AsY(), acc[0].AsY())
+	}
+	x, high := acc[0].AsX(), XMM()
+	VEXTRACTF128(Imm(1), acc[0].AsY(), high)
+	op(high, x, x)
+	VPERMILPS(Imm(0b1110), x, high) // the upper 8 bytes
+	op(high, x, x)
+	to, err := ReturnIndex(0).Resolve()
 	if err != nil {
 		panic(err)
 	}
-	v := g.vec()
-	VBROADCASTSS(p.Addr, v)
-	return v
+	if g.returns.bytes == 8 {
+		VMOVSD(x, to.Addr)
+		return
+	}
+	VMOVSHDUP(x, high)
+	op(high, x, x)
+	VMOVSS(x, to.Addr)
 }
-
-// element broadcasts the i-th float32 of an array.
-func (g *group) element(pointer string, i int) reg.VecVirtual {
-	v := g.vec()
-	VBROADCASTSS(Mem{Base: g.base[pointer], Disp: 4 * i}, v)
-	return v
-}
-
-// apply returns the result of a three-operand instruction on a and b.
-func (g *group) apply(op func(...Op), a, b reg.VecVirtual) reg.VecVirtual {
-	v := g.vec()
-	op(b, a, v)
-	return v
-}
-
-func (g *group) add(a, b reg.VecVirtual) reg.VecVirtual { return g.apply(VADDPS, a, b) }
-func (g *group) sub(a, b reg.VecVirtual) reg.VecVirtual { return g.apply(VSUBPS, a, b) }
-func (g *group) mul(a, b reg.VecVirtual) reg.VecVirtual { return g.apply(VMULPS, a, b) }
-func (g *group) div(a, b reg.VecVirtual) reg.VecVirtual { return g.apply(VDIVPS, a, b) }
-
-func (g *group) sqrt(a reg.VecVirtual) reg.VecVirtual {
-	v := g.vec()
-	VSQRTPS(a, v)
-	return v
-}
-
-// accumulate adds v to the lanes.
-func (g *group) accumulate(v reg.VecVirtual) { VADDPS(v, g.acc, g.acc) }
