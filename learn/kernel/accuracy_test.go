@@ -154,8 +154,11 @@ func TestSoftmaxAndLossGradientsAreDerivatives(t *testing.T) {
 	}
 	p, ds, g := append([]float32(nil), s...), append([]float32(nil), dp...), append([]float32(nil), s...)
 	lse, l, e := make([]float32, rows), NewLossRows(rows), New(1)
-	e.Softmax(p, rows, cols, cols, 17, lse)
-	e.SoftmaxBackward(ds, p, rows, cols, cols, 17, 1)
+	inv, dots := make([]float32, rows), make([]float32, rows)
+	e.SoftmaxExp(p, inv, lse, rows, cols, cols, 17)
+	e.ScaleRows(p, inv, rows, cols, cols)
+	e.RowDots(dots, p, ds, rows, cols, cols)
+	e.SoftmaxBackward(append([]float32(nil), s...), ds, lse, dots, rows, cols, cols, 17)
 	l.Start()
 	e.CrossEntropyChunk(l, s, rows, cols, cols, 0, targets)
 	e.CrossEntropyGrad(l, g, rows, cols, cols, 0, targets, 1.0/rows)

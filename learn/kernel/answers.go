@@ -57,11 +57,13 @@ var answers = []answer{
 		e.Rotate(in[1], checkRows, 4, 1, r, 1, true)
 		return [][]float32{in[0], in[1], r.cos, r.sin}
 	}},
-	{"softmax", 0x59a8ef9b8526d4e2, func(e *Engine, in [5][]float32) [][]float32 {
-		lse := make([]float32, checkRows)
-		e.Softmax(in[0], checkRows, checkCols, checkCols, checkCols/2, lse)
-		e.SoftmaxBackward(in[1], in[0], checkRows, checkCols, checkCols, checkCols/2, 0.125)
-		return [][]float32{in[0], lse, in[1]}
+	{"softmax", 0x40b9410bfe2a750f, func(e *Engine, in [5][]float32) [][]float32 {
+		inv, lse, dot := make([]float32, checkRows), make([]float32, checkRows), make([]float32, checkRows)
+		e.SoftmaxExp(in[0], inv, lse, checkRows, checkCols, checkCols, checkCols/2)
+		e.ScaleRows(in[0], inv, checkRows, checkCols, checkCols)
+		e.RowDots(dot, in[0], in[1], checkRows, checkCols, checkCols)
+		e.SoftmaxBackward(in[2], in[1], lse, dot, checkRows, checkCols, checkCols, checkCols/2)
+		return [][]float32{in[0], inv, lse, dot, in[1], in[2]}
 	}},
 	{"cross entropy", 0xc7ccc16a23a23f1b, func(e *Engine, in [5][]float32) [][]float32 {
 		const half = checkCols / 2

@@ -61,13 +61,14 @@ func BenchmarkRows(b *testing.B) {
 		{"RMSNormBackward", func() { e.RMSNormBackward(in[1], in[4][:d], in[3], in[0], in[2][:d], inv, rows, d) }},
 		{"SiLUMul", func() { e.SiLUMul(in[1], in[0], in[2]) }},
 		{"SiLUMulBackward", func() { e.SiLUMulBackward(in[1], in[3], in[4], in[0], in[2]) }},
-		{"Softmax", func() { copy(in[5], in[0]); e.Softmax(in[5], rows, d, d, d, nil) }},
-		{"SoftmaxCausal", func() {
+		{"SoftmaxExp", func() { copy(in[5], in[0]); e.SoftmaxExp(in[5], inv, inv, rows, d, d, d) }},
+		{"SoftmaxExpCausal", func() {
 			copy(in[5], in[0])
 			for at := 0; at < rows*d; at += d * d {
-				e.Softmax(in[5][at:], d, d, d, 0, nil)
+				e.SoftmaxExp(in[5][at:], inv, inv, d, d, d, 0)
 			}
 		}},
+		{"SoftmaxBackward", func() { copy(in[5], in[0]); e.SoftmaxBackward(in[5], in[1], inv, inv, rows, d, d, d) }},
 		{"CrossEntropyChunk", func() { l.Start(); e.CrossEntropyChunk(l, in[0], rows, d, d, 0, targets) }},
 		{"Rotate", func() { e.Rotate(in[1], rows, 256, d/64, rope, 1, false) }},
 		{"AdamW", func() { e.AdamW(in[1], in[0], in[3], in[4], AdamWCoef{Keep: 1, Beta1: 1, Beta2: 1}) }},

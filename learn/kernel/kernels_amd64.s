@@ -8906,12 +8906,12 @@ done:
 	VZEROUPPER
 	RET
 
-// func softmaxBackAVX512(dp []float32, p []float32, dot float32, scale float32)
+// func softmaxBackAVX512(dp []float32, s []float32, lse float32, dot float32)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·softmaxBackAVX512(SB), NOSPLIT, $0-56
 	MOVQ dp_base+0(FP), CX
 	MOVQ dp_len+8(FP), DX
-	MOVQ p_base+24(FP), BX
+	MOVQ s_base+24(FP), BX
 	SHLQ $0x02, DX
 	MOVQ DX, SI
 	ANDQ $-64, SI
@@ -8919,13 +8919,56 @@ TEXT ·softmaxBackAVX512(SB), NOSPLIT, $0-56
 	JMP  test
 
 group:
-	VMOVUPS      (CX)(AX*1), Z0
-	VBROADCASTSS dot+48(FP), Z1
+	VMOVUPS      (BX)(AX*1), Z0
+	VBROADCASTSS lse+48(FP), Z1
 	VSUBPS       Z1, Z0, Z0
-	VMOVUPS      (BX)(AX*1), Z1
+	VBROADCASTSS bits4b400000<>+0(SB), Z1
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Z3
+	VMULPS       Z3, Z0, Z3
+	VADDPS       Z1, Z3, Z3
+	VSUBPS       Z1, Z3, Z1
+	VBROADCASTSS bits3f318000<>+0(SB), Z4
+	VMULPS       Z4, Z1, Z4
+	VSUBPS       Z4, Z0, Z4
+	VBROADCASTSS bitsb95e8083<>+0(SB), Z5
+	VMULPS       Z5, Z1, Z1
+	VSUBPS       Z1, Z4, Z1
+	VBROADCASTSS bits3ab50faf<>+0(SB), Z4
+	VMULPS       Z1, Z4, Z4
+	VBROADCASTSS bits3c091e66<>+0(SB), Z5
+	VADDPS       Z5, Z4, Z4
+	VMULPS       Z1, Z4, Z4
+	VBROADCASTSS bits3d2aac82<>+0(SB), Z5
+	VADDPS       Z5, Z4, Z4
+	VMULPS       Z1, Z4, Z4
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Z5
+	VADDPS       Z5, Z4, Z4
+	VMULPS       Z1, Z4, Z4
+	VBROADCASTSS bits3efffffe<>+0(SB), Z5
+	VADDPS       Z5, Z4, Z4
+	VMULPS       Z1, Z1, Z5
+	VMULPS       Z5, Z4, Z4
+	VADDPS       Z1, Z4, Z1
+	VBROADCASTSS bits3f800000<>+0(SB), Z4
+	VADDPS       Z4, Z1, Z1
+	VPSLLD       $0x17, Z3, Z3
+	VPADDD       Z3, Z1, Z1
+	VXORPS       Y2, Y2, Y2
+	VBROADCASTSS bitsc2ae0000<>+0(SB), Z3
+	VCMPPS       $0x11, Z3, Z0, K1
+	VMOVAPS      Z2, K1, Z1
+	VBROADCASTSS bits7f800000<>+0(SB), Z3
+	VBROADCASTSS bits42b17217<>+0(SB), Z4
+	VCMPPS       $0x1e, Z4, Z0, K1
+	VMOVAPS      Z3, K1, Z1
+	VBROADCASTSS bits00000000<>+0(SB), Z3
+	VCMPPS       $0x03, Z3, Z0, K1
+	VMOVAPS      Z0, K1, Z1
+	VMOVUPS      (CX)(AX*1), Z0
+	VBROADCASTSS dot+52(FP), Z3
+	VSUBPS       Z3, Z0, Z0
+	VMOVUPS      Z1, (BX)(AX*1)
 	VMULPS       Z0, Z1, Z0
-	VBROADCASTSS scale+52(FP), Z1
-	VMULPS       Z1, Z0, Z0
 	VMOVUPS      Z0, (CX)(AX*1)
 	ADDQ         $0x40, AX
 
@@ -8939,25 +8982,68 @@ test:
 	SUBQ         DX, SI
 	VMOVUPS      (SI), Z0
 	VPMOVD2M     Z0, K1
-	VMOVUPS.Z    (CX)(AX*1), K1, Z0
-	VBROADCASTSS dot+48(FP), Z1
+	VMOVUPS.Z    (BX)(AX*1), K1, Z0
+	VBROADCASTSS lse+48(FP), Z1
 	VSUBPS       Z1, Z0, Z0
-	VMOVUPS.Z    (BX)(AX*1), K1, Z1
+	VBROADCASTSS bits4b400000<>+0(SB), Z1
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Z3
+	VMULPS       Z3, Z0, Z3
+	VADDPS       Z1, Z3, Z3
+	VSUBPS       Z1, Z3, Z1
+	VBROADCASTSS bits3f318000<>+0(SB), Z4
+	VMULPS       Z4, Z1, Z4
+	VSUBPS       Z4, Z0, Z4
+	VBROADCASTSS bitsb95e8083<>+0(SB), Z5
+	VMULPS       Z5, Z1, Z1
+	VSUBPS       Z1, Z4, Z1
+	VBROADCASTSS bits3ab50faf<>+0(SB), Z4
+	VMULPS       Z1, Z4, Z4
+	VBROADCASTSS bits3c091e66<>+0(SB), Z5
+	VADDPS       Z5, Z4, Z4
+	VMULPS       Z1, Z4, Z4
+	VBROADCASTSS bits3d2aac82<>+0(SB), Z5
+	VADDPS       Z5, Z4, Z4
+	VMULPS       Z1, Z4, Z4
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Z5
+	VADDPS       Z5, Z4, Z4
+	VMULPS       Z1, Z4, Z4
+	VBROADCASTSS bits3efffffe<>+0(SB), Z5
+	VADDPS       Z5, Z4, Z4
+	VMULPS       Z1, Z1, Z5
+	VMULPS       Z5, Z4, Z4
+	VADDPS       Z1, Z4, Z1
+	VBROADCASTSS bits3f800000<>+0(SB), Z4
+	VADDPS       Z4, Z1, Z1
+	VPSLLD       $0x17, Z3, Z3
+	VPADDD       Z3, Z1, Z1
+	VXORPS       Y2, Y2, Y2
+	VBROADCASTSS bitsc2ae0000<>+0(SB), Z3
+	VCMPPS       $0x11, Z3, Z0, K2
+	VMOVAPS      Z2, K2, Z1
+	VBROADCASTSS bits7f800000<>+0(SB), Z2
+	VBROADCASTSS bits42b17217<>+0(SB), Z3
+	VCMPPS       $0x1e, Z3, Z0, K2
+	VMOVAPS      Z2, K2, Z1
+	VBROADCASTSS bits00000000<>+0(SB), Z2
+	VCMPPS       $0x03, Z2, Z0, K2
+	VMOVAPS      Z0, K2, Z1
+	VMOVUPS.Z    (CX)(AX*1), K1, Z0
+	VBROADCASTSS dot+52(FP), Z2
+	VSUBPS       Z2, Z0, Z0
+	VMOVUPS      Z1, K1, (BX)(AX*1)
 	VMULPS       Z0, Z1, Z0
-	VBROADCASTSS scale+52(FP), Z1
-	VMULPS       Z1, Z0, Z0
 	VMOVUPS      Z0, K1, (CX)(AX*1)
 
 done:
 	VZEROUPPER
 	RET
 
-// func softmaxBackAVX2(dp []float32, p []float32, dot float32, scale float32)
-// Requires: AVX
+// func softmaxBackAVX2(dp []float32, s []float32, lse float32, dot float32)
+// Requires: AVX, AVX2
 TEXT ·softmaxBackAVX2(SB), NOSPLIT, $0-56
 	MOVQ dp_base+0(FP), CX
 	MOVQ dp_len+8(FP), DX
-	MOVQ p_base+24(FP), BX
+	MOVQ s_base+24(FP), BX
 	SHLQ $0x02, DX
 	MOVQ DX, SI
 	ANDQ $-64, SI
@@ -8965,21 +9051,107 @@ TEXT ·softmaxBackAVX2(SB), NOSPLIT, $0-56
 	JMP  test
 
 group:
+	VMOVUPS      (BX)(AX*1), Y0
+	VBROADCASTSS lse+48(FP), Y1
+	VSUBPS       Y1, Y0, Y0
+	VBROADCASTSS bits4b400000<>+0(SB), Y1
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Y2
+	VMULPS       Y2, Y0, Y2
+	VADDPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y2, Y1
+	VBROADCASTSS bits3f318000<>+0(SB), Y3
+	VMULPS       Y3, Y1, Y3
+	VSUBPS       Y3, Y0, Y3
+	VBROADCASTSS bitsb95e8083<>+0(SB), Y4
+	VMULPS       Y4, Y1, Y1
+	VSUBPS       Y1, Y3, Y1
+	VBROADCASTSS bits3ab50faf<>+0(SB), Y3
+	VMULPS       Y1, Y3, Y3
+	VBROADCASTSS bits3c091e66<>+0(SB), Y4
+	VADDPS       Y4, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VBROADCASTSS bits3d2aac82<>+0(SB), Y4
+	VADDPS       Y4, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Y4
+	VADDPS       Y4, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VBROADCASTSS bits3efffffe<>+0(SB), Y4
+	VADDPS       Y4, Y3, Y3
+	VMULPS       Y1, Y1, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y1, Y3, Y1
+	VBROADCASTSS bits3f800000<>+0(SB), Y3
+	VADDPS       Y3, Y1, Y1
+	VPSLLD       $0x17, Y2, Y2
+	VPADDD       Y2, Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VBROADCASTSS bitsc2ae0000<>+0(SB), Y3
+	VCMPPS       $0x11, Y3, Y0, Y3
+	VBLENDVPS    Y3, Y2, Y1, Y1
+	VBROADCASTSS bits7f800000<>+0(SB), Y2
+	VBROADCASTSS bits42b17217<>+0(SB), Y3
+	VCMPPS       $0x1e, Y3, Y0, Y3
+	VBLENDVPS    Y3, Y2, Y1, Y1
+	VBROADCASTSS bits00000000<>+0(SB), Y2
+	VCMPPS       $0x03, Y2, Y0, Y2
+	VBLENDVPS    Y2, Y0, Y1, Y1
 	VMOVUPS      (CX)(AX*1), Y0
-	VBROADCASTSS dot+48(FP), Y1
-	VSUBPS       Y1, Y0, Y0
-	VMOVUPS      (BX)(AX*1), Y1
+	VBROADCASTSS dot+52(FP), Y2
+	VSUBPS       Y2, Y0, Y0
+	VMOVUPS      Y1, (BX)(AX*1)
 	VMULPS       Y0, Y1, Y0
-	VBROADCASTSS scale+52(FP), Y1
-	VMULPS       Y1, Y0, Y0
 	VMOVUPS      Y0, (CX)(AX*1)
-	VMOVUPS      32(CX)(AX*1), Y0
-	VBROADCASTSS dot+48(FP), Y1
+	VMOVUPS      32(BX)(AX*1), Y0
+	VBROADCASTSS lse+48(FP), Y1
 	VSUBPS       Y1, Y0, Y0
-	VMOVUPS      32(BX)(AX*1), Y1
+	VBROADCASTSS bits4b400000<>+0(SB), Y1
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Y2
+	VMULPS       Y2, Y0, Y2
+	VADDPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y2, Y1
+	VBROADCASTSS bits3f318000<>+0(SB), Y3
+	VMULPS       Y3, Y1, Y3
+	VSUBPS       Y3, Y0, Y3
+	VBROADCASTSS bitsb95e8083<>+0(SB), Y4
+	VMULPS       Y4, Y1, Y1
+	VSUBPS       Y1, Y3, Y1
+	VBROADCASTSS bits3ab50faf<>+0(SB), Y3
+	VMULPS       Y1, Y3, Y3
+	VBROADCASTSS bits3c091e66<>+0(SB), Y4
+	VADDPS       Y4, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VBROADCASTSS bits3d2aac82<>+0(SB), Y4
+	VADDPS       Y4, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Y4
+	VADDPS       Y4, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VBROADCASTSS bits3efffffe<>+0(SB), Y4
+	VADDPS       Y4, Y3, Y3
+	VMULPS       Y1, Y1, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y1, Y3, Y1
+	VBROADCASTSS bits3f800000<>+0(SB), Y3
+	VADDPS       Y3, Y1, Y1
+	VPSLLD       $0x17, Y2, Y2
+	VPADDD       Y2, Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VBROADCASTSS bitsc2ae0000<>+0(SB), Y3
+	VCMPPS       $0x11, Y3, Y0, Y3
+	VBLENDVPS    Y3, Y2, Y1, Y1
+	VBROADCASTSS bits7f800000<>+0(SB), Y2
+	VBROADCASTSS bits42b17217<>+0(SB), Y3
+	VCMPPS       $0x1e, Y3, Y0, Y3
+	VBLENDVPS    Y3, Y2, Y1, Y1
+	VBROADCASTSS bits00000000<>+0(SB), Y2
+	VCMPPS       $0x03, Y2, Y0, Y2
+	VBLENDVPS    Y2, Y0, Y1, Y1
+	VMOVUPS      32(CX)(AX*1), Y0
+	VBROADCASTSS dot+52(FP), Y2
+	VSUBPS       Y2, Y0, Y0
+	VMOVUPS      Y1, 32(BX)(AX*1)
 	VMULPS       Y0, Y1, Y0
-	VBROADCASTSS scale+52(FP), Y1
-	VMULPS       Y1, Y0, Y0
 	VMOVUPS      Y0, 32(CX)(AX*1)
 	ADDQ         $0x40, AX
 
@@ -8992,22 +9164,108 @@ test:
 	ADDQ         AX, SI
 	SUBQ         DX, SI
 	VMOVUPS      (SI), Y0
-	VMASKMOVPS   (CX)(AX*1), Y0, Y1
-	VBROADCASTSS dot+48(FP), Y2
+	VMASKMOVPS   (BX)(AX*1), Y0, Y1
+	VBROADCASTSS lse+48(FP), Y2
 	VSUBPS       Y2, Y1, Y1
-	VMASKMOVPS   (BX)(AX*1), Y0, Y2
+	VBROADCASTSS bits4b400000<>+0(SB), Y2
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Y3
+	VMULPS       Y3, Y1, Y3
+	VADDPS       Y2, Y3, Y3
+	VSUBPS       Y2, Y3, Y2
+	VBROADCASTSS bits3f318000<>+0(SB), Y4
+	VMULPS       Y4, Y2, Y4
+	VSUBPS       Y4, Y1, Y4
+	VBROADCASTSS bitsb95e8083<>+0(SB), Y5
+	VMULPS       Y5, Y2, Y2
+	VSUBPS       Y2, Y4, Y2
+	VBROADCASTSS bits3ab50faf<>+0(SB), Y4
+	VMULPS       Y2, Y4, Y4
+	VBROADCASTSS bits3c091e66<>+0(SB), Y5
+	VADDPS       Y5, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VBROADCASTSS bits3d2aac82<>+0(SB), Y5
+	VADDPS       Y5, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Y5
+	VADDPS       Y5, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VBROADCASTSS bits3efffffe<>+0(SB), Y5
+	VADDPS       Y5, Y4, Y4
+	VMULPS       Y2, Y2, Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y2, Y4, Y2
+	VBROADCASTSS bits3f800000<>+0(SB), Y4
+	VADDPS       Y4, Y2, Y2
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       Y3, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VBROADCASTSS bitsc2ae0000<>+0(SB), Y4
+	VCMPPS       $0x11, Y4, Y1, Y4
+	VBLENDVPS    Y4, Y3, Y2, Y2
+	VBROADCASTSS bits7f800000<>+0(SB), Y3
+	VBROADCASTSS bits42b17217<>+0(SB), Y4
+	VCMPPS       $0x1e, Y4, Y1, Y4
+	VBLENDVPS    Y4, Y3, Y2, Y2
+	VBROADCASTSS bits00000000<>+0(SB), Y3
+	VCMPPS       $0x03, Y3, Y1, Y3
+	VBLENDVPS    Y3, Y1, Y2, Y2
+	VMASKMOVPS   (CX)(AX*1), Y0, Y1
+	VBROADCASTSS dot+52(FP), Y3
+	VSUBPS       Y3, Y1, Y1
+	VMASKMOVPS   Y2, Y0, (BX)(AX*1)
 	VMULPS       Y1, Y2, Y1
-	VBROADCASTSS scale+52(FP), Y2
-	VMULPS       Y2, Y1, Y1
 	VMASKMOVPS   Y1, Y0, (CX)(AX*1)
 	VMOVUPS      32(SI), Y0
-	VMASKMOVPS   32(CX)(AX*1), Y0, Y1
-	VBROADCASTSS dot+48(FP), Y2
+	VMASKMOVPS   32(BX)(AX*1), Y0, Y1
+	VBROADCASTSS lse+48(FP), Y2
 	VSUBPS       Y2, Y1, Y1
-	VMASKMOVPS   32(BX)(AX*1), Y0, Y2
+	VBROADCASTSS bits4b400000<>+0(SB), Y2
+	VBROADCASTSS bits3fb8aa3b<>+0(SB), Y3
+	VMULPS       Y3, Y1, Y3
+	VADDPS       Y2, Y3, Y3
+	VSUBPS       Y2, Y3, Y2
+	VBROADCASTSS bits3f318000<>+0(SB), Y4
+	VMULPS       Y4, Y2, Y4
+	VSUBPS       Y4, Y1, Y4
+	VBROADCASTSS bitsb95e8083<>+0(SB), Y5
+	VMULPS       Y5, Y2, Y2
+	VSUBPS       Y2, Y4, Y2
+	VBROADCASTSS bits3ab50faf<>+0(SB), Y4
+	VMULPS       Y2, Y4, Y4
+	VBROADCASTSS bits3c091e66<>+0(SB), Y5
+	VADDPS       Y5, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VBROADCASTSS bits3d2aac82<>+0(SB), Y5
+	VADDPS       Y5, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VBROADCASTSS bits3e2aaa47<>+0(SB), Y5
+	VADDPS       Y5, Y4, Y4
+	VMULPS       Y2, Y4, Y4
+	VBROADCASTSS bits3efffffe<>+0(SB), Y5
+	VADDPS       Y5, Y4, Y4
+	VMULPS       Y2, Y2, Y5
+	VMULPS       Y5, Y4, Y4
+	VADDPS       Y2, Y4, Y2
+	VBROADCASTSS bits3f800000<>+0(SB), Y4
+	VADDPS       Y4, Y2, Y2
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       Y3, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VBROADCASTSS bitsc2ae0000<>+0(SB), Y4
+	VCMPPS       $0x11, Y4, Y1, Y4
+	VBLENDVPS    Y4, Y3, Y2, Y2
+	VBROADCASTSS bits7f800000<>+0(SB), Y3
+	VBROADCASTSS bits42b17217<>+0(SB), Y4
+	VCMPPS       $0x1e, Y4, Y1, Y4
+	VBLENDVPS    Y4, Y3, Y2, Y2
+	VBROADCASTSS bits00000000<>+0(SB), Y3
+	VCMPPS       $0x03, Y3, Y1, Y3
+	VBLENDVPS    Y3, Y1, Y2, Y2
+	VMASKMOVPS   32(CX)(AX*1), Y0, Y1
+	VBROADCASTSS dot+52(FP), Y3
+	VSUBPS       Y3, Y1, Y1
+	VMASKMOVPS   Y2, Y0, 32(BX)(AX*1)
 	VMULPS       Y1, Y2, Y1
-	VBROADCASTSS scale+52(FP), Y2
-	VMULPS       Y2, Y1, Y1
 	VMASKMOVPS   Y1, Y0, 32(CX)(AX*1)
 
 done:

@@ -371,15 +371,15 @@ func siluMulBackAVX512(dg []float32, dup []float32, du []float32, g []float32, u
 //go:noescape
 func siluMulBackAVX2(dg []float32, dup []float32, du []float32, g []float32, up []float32)
 
-// softmaxBackAVX512 sets dp = (p*(dp-dot))*scale.
+// softmaxBackAVX512 sets s to p = e^(s-lse), and dp = p*(dp-dot).
 //
 //go:noescape
-func softmaxBackAVX512(dp []float32, p []float32, dot float32, scale float32)
+func softmaxBackAVX512(dp []float32, s []float32, lse float32, dot float32)
 
-// softmaxBackAVX2 sets dp = (p*(dp-dot))*scale.
+// softmaxBackAVX2 sets s to p = e^(s-lse), and dp = p*(dp-dot).
 //
 //go:noescape
-func softmaxBackAVX2(dp []float32, p []float32, dot float32, scale float32)
+func softmaxBackAVX2(dp []float32, s []float32, lse float32, dot float32)
 
 // rotateAVX512 turns the pairs (a, b), multiplied by before, and multiplies them by after.
 //

@@ -186,10 +186,11 @@ func reluBackPortable(dx, dy, x []float32) {
 	}
 }
 
-// softmaxBackPortable sets dp = (p*(dp-dot))*scale.
-func softmaxBackPortable(dp, p []float32, dot, scale float32) {
-	for i, v := range p {
-		dp[i] = float32(v*(dp[i]-dot)) * scale
+// softmaxBackPortable sets s to p = e^(s-lse), and dp = p*(dp-dot).
+func softmaxBackPortable(dp, s []float32, lse, dot float32) {
+	for i, v := range s {
+		p := Exp(v - lse)
+		s[i], dp[i] = p, p*(dp[i]-dot)
 	}
 }
 

@@ -244,14 +244,14 @@ func siluMulBack(dg []float32, dup []float32, du []float32, g []float32, up []fl
 	}
 }
 
-func softmaxBack(dp []float32, p []float32, dot float32, scale float32) {
+func softmaxBack(dp []float32, s []float32, lse float32, dot float32) {
 	switch active {
 	case avx512:
-		softmaxBackAVX512(dp, p, dot, scale)
+		softmaxBackAVX512(dp, s, lse, dot)
 	case avx2:
-		softmaxBackAVX2(dp, p, dot, scale)
+		softmaxBackAVX2(dp, s, lse, dot)
 	default:
-		softmaxBackPortable(dp, p, dot, scale)
+		softmaxBackPortable(dp, s, lse, dot)
 	}
 }
 

@@ -54,8 +54,8 @@ func siluMulBack(dg []float32, dup []float32, du []float32, g []float32, up []fl
 	siluMulBackPortable(dg, dup, du, g, up)
 }
 
-func softmaxBack(dp []float32, p []float32, dot float32, scale float32) {
-	softmaxBackPortable(dp, p, dot, scale)
+func softmaxBack(dp []float32, s []float32, lse float32, dot float32) {
+	softmaxBackPortable(dp, s, lse, dot)
 }
 
 func rotate(a []float32, b []float32, cos []float32, sin []float32, before float32, after float32) {

@@ -92,11 +92,12 @@ func (c rowCase) call(e *Engine, out map[string][]float32, use func(name string,
 	e.Rotate(use("rotate", 0), rows, 4, 1, rope, 0.3, false)
 	e.Rotate(use("rotate back", 0), rows, 4, 1, rope, 0.3, true)
 
-	lse := make([]float32, rows)
-	p := use("softmax", 0)
-	e.Softmax(p, rows, d, d, d/2, lse)
-	out["lse"] = lse
-	e.SoftmaxBackward(use("softmax dx", 1), p, rows, d, d, d/2, 0.125)
+	lse, total, products := make([]float32, rows), make([]float32, rows), make([]float32, rows)
+	e.SoftmaxExp(use("softmax", 0), total, lse, rows, d, d, d/2)
+	e.ScaleRows(use("scaled rows", 0), y[:min(rows, len(y))], min(rows, len(y)), d, d)
+	e.RowDots(products, x, y, rows, d, d)
+	out["lse"], out["inverse sums"], out["row dots"] = lse, total, products
+	e.SoftmaxBackward(use("softmax p", 0), use("softmax ds", 1), lse, products, rows, d, d, d/2)
 
 	loss := NewLossRows(rows)
 	loss.Start()

@@ -1,43 +1,67 @@
 package kernel
 
-// Softmax turns scores into probabilities in place. Row r has its first
-// min(cols, first+r+1) columns visible (pass first = cols for no mask); the
-// others become 0. lse, if not nil, receives the log of each row's sum of e^s.
-//
-// A row's maximum m, p = e^(s-m), its sum on 16 lanes, then p * (1/sum).
-func (e *Engine) Softmax(s []float32, rows, cols, stride, first int, lse []float32) {
-	e.rows(rowArgs{run: softmaxRows, n: rows, grain: 1, y: s, z: lse, cols: cols, stride: stride, first: first}, cols)
+// The softmax of attention, in the form that needs the fewest passes: the
+// forward pass mixes values with e^(s-max) and divides the result by their sum;
+// the backward pass finds the probabilities from the logarithm of that sum, and
+// the sum of p*dp, which is that of output times its gradient, is given. In all
+// of it row r has its first min(cols, first+r+1) columns visible (pass
+// first = cols for no mask); the others become 0.
+
+// SoftmaxExp turns scores into e^(s-m) in place, with m the row's maximum. inv
+// receives the reciprocal of each row's sum, on 16 lanes, and lse the logarithm
+// of the sum of e^s.
+func (e *Engine) SoftmaxExp(s, inv, lse []float32, rows, cols, stride, first int) {
+	e.rows(rowArgs{run: softmaxExpRows, n: rows, grain: 1, y: s, z: lse[:rows], w: inv[:rows],
+		cols: cols, stride: stride, first: first}, cols)
 }
 
-func softmaxRows(a *rowArgs, from, to int) {
+func softmaxExpRows(a *rowArgs, from, to int) {
 	for r := from; r < to; r++ {
 		row := a.y[r*a.stride:][:a.cols]
 		visible := min(a.cols, a.first+r+1)
-		s := row[:visible]
-		m := rowMax(s)
-		sum := expSum(s, m)
-		scale(s, 1/sum)
+		m := rowMax(row[:visible])
+		sum := expSum(row[:visible], m)
 		clear(row[visible:])
-		if a.z != nil {
-			a.z[r] = float32(float64(m) + Log(float64(sum)))
-		}
+		a.w[r], a.z[r] = 1/sum, float32(float64(m)+Log(float64(sum)))
 	}
 }
 
-// SoftmaxBackward turns dp, the gradient of the probabilities p, into that of
-// the unscaled scores, in place: (p * (dp - sum(p*dp))) * scale, over the
-// visible columns, and 0 beyond. Both have the given stride.
-func (e *Engine) SoftmaxBackward(dp, p []float32, rows, cols, stride, first int, scale float32) {
-	e.rows(rowArgs{run: softmaxBackRows, n: rows, grain: 1, y: dp, p: p,
-		cols: cols, stride: stride, first: first, scale: scale}, cols)
+// SoftmaxBackward turns scores into probabilities p = e^(s-lse), and dp, the
+// gradient of those, into that of the scores, p * (dp - dot), both in place. dot
+// is each row's sum of p*dp.
+func (e *Engine) SoftmaxBackward(s, dp, lse, dot []float32, rows, cols, stride, first int) {
+	e.rows(rowArgs{run: softmaxBackRows, n: rows, grain: 1, y: s, p: dp, z: lse[:rows], w: dot[:rows],
+		cols: cols, stride: stride, first: first}, cols)
 }
 
 func softmaxBackRows(a *rowArgs, from, to int) {
 	for r := from; r < to; r++ {
-		row := a.y[r*a.stride:][:a.cols]
+		s, dp := a.y[r*a.stride:][:a.cols], a.p[r*a.stride:][:a.cols]
 		visible := min(a.cols, a.first+r+1)
-		dp, p := row[:visible], a.p[r*a.stride:][:visible]
-		softmaxBack(dp, p, dot(p, dp), a.scale)
-		clear(row[visible:])
+		softmaxBack(dp[:visible], s[:visible], a.z[r], a.w[r])
+		clear(s[visible:])
+		clear(dp[visible:])
+	}
+}
+
+// ScaleRows multiplies the elements of row r by s[r].
+func (e *Engine) ScaleRows(x, s []float32, rows, cols, stride int) {
+	e.rows(rowArgs{run: scaleRows, n: rows, grain: 1, y: x, w: s[:rows], cols: cols, stride: stride}, cols)
+}
+
+func scaleRows(a *rowArgs, from, to int) {
+	for r := from; r < to; r++ {
+		scale(a.y[r*a.stride:][:a.cols], a.w[r])
+	}
+}
+
+// RowDots sets out[r] to the float32 sum of x*y over row r, on 16 lanes.
+func (e *Engine) RowDots(out, x, y []float32, rows, cols, stride int) {
+	e.rows(rowArgs{run: dotRows, n: rows, grain: 1, y: out[:rows], x: x, p: y, cols: cols, stride: stride}, cols)
+}
+
+func dotRows(a *rowArgs, from, to int) {
+	for r := from; r < to; r++ {
+		a.y[r] = dot(a.x[r*a.stride:][:a.cols], a.p[r*a.stride:][:a.cols])
 	}
 }

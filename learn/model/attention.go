@@ -21,7 +21,8 @@ type attention struct {
 
 // attentionTile is one thread's scratch.
 type attentionTile struct {
-	p, dp []float32 // [queryTile, T]
+	p, dp  []float32 // [queryTile, T]
+	perRow []float32 // [queryTile]
 }
 
 func (a *attention) init(s *Stage) {
@@ -34,6 +35,7 @@ func (a *attention) init(s *Stage) {
 	for range s.e.Threads() {
 		a.tiles <- &attentionTile{
 			p: make([]float32, queryTile*c.SeqLen), dp: make([]float32, queryTile*c.SeqLen),
+			perRow: make([]float32, queryTile),
 		}
 	}
 	a.forwardItem, a.backwardItem = a.forwardGroup, a.backwardGroup // bound once: no allocation per call
@@ -64,6 +66,11 @@ func (a *attention) keys(x []float32, row, n, group int) kernel.Mat {
 	return kernel.View(x[row*a.T*a.kv+group*a.dim:], n, a.dim, a.kv)
 }
 
+// logSums views what b.lse holds of a query head's positions [from, from+n).
+func (a *attention) logSums(row, from, n, head int) []float32 {
+	return a.b.lse[(row*a.groups*a.perGroup+head)*a.T+from:][:n]
+}
+
 // forwardGroup does one item: a row of the batch and a key/value head.
 func (a *attention) forwardGroup(e *kernel.Engine, item int) {
 	tile := <-a.tiles
@@ -71,21 +78,22 @@ func (a *attention) forwardGroup(e *kernel.Engine, item int) {
 	for head := group * a.perGroup; head < (group+1)*a.perGroup; head++ {
 		for from := 0; from < a.T; from += queryTile {
 			n := min(queryTile, a.T-from)
-			p := a.probabilities(e, tile, row, group, head, from, n)
-			e.MatMul(a.queries(a.b.mixed, row, from, n, head), p, a.keys(a.b.v, row, from+n, group))
+			p := a.scores(e, tile, row, group, head, from, n)
+			e.SoftmaxExp(p.Data, tile.perRow, a.logSums(row, from, n, head), n, p.Cols, p.Stride, from)
+			mixed := a.queries(a.b.mixed, row, from, n, head)
+			e.MatMul(mixed, p, a.keys(a.b.v, row, from+n, group))
+			e.ScaleRows(mixed.Data, tile.perRow, n, a.dim, mixed.Stride)
 		}
 	}
 	a.tiles <- tile
 }
 
-// probabilities computes a tile's rows of softmax(q k), [n, from+n], 0 for
-// positions after the query's own.
-func (a *attention) probabilities(e *kernel.Engine, tile *attentionTile, row, group, head, from, n int) kernel.Mat {
-	end := from + n
-	p := kernel.View(tile.p, n, end, a.T)
-	e.MatMul(p, a.queries(a.b.q, row, from, n, head), a.keys(a.b.k, row, end, group).T())
-	e.Softmax(p.Data, n, end, a.T, from, nil)
-	return p
+// scores computes a tile's queries times all keys up to the end of the tile,
+// [n, from+n].
+func (a *attention) scores(e *kernel.Engine, tile *attentionTile, row, group, head, from, n int) kernel.Mat {
+	s := kernel.View(tile.p, n, from+n, a.T)
+	e.MatMul(s, a.queries(a.b.q, row, from, n, head), a.keys(a.b.k, row, from+n, group).T())
+	return s
 }
 
 // backwardGroup does one item. Tiles run from the last to the first, so that the
@@ -105,15 +113,14 @@ func (a *attention) backwardGroup(e *kernel.Engine, item int) {
 
 func (a *attention) backwardTile(e *kernel.Engine, tile *attentionTile, row, group, head, from, n int, set bool) {
 	end := from + n
-	p := a.probabilities(e, tile, row, group, head, from, n)
 	dout := a.queries(a.dmixed, row, from, n, head)
-	a.accumulate(e, a.keys(a.dv, row, end, group), p, dout, set)
-
-	ds := kernel.View(tile.dp, n, end, a.T)
+	e.RowDots(tile.perRow, dout.Data, a.queries(a.b.mixed, row, from, n, head).Data, n, a.dim, dout.Stride)
+	p, ds := a.scores(e, tile, row, group, head, from, n), kernel.View(tile.dp, n, end, a.T)
 	e.MatMul(ds, dout, a.keys(a.b.v, row, end, group).T())
-	e.SoftmaxBackward(ds.Data, p.Data, n, end, a.T, from, 1)
-	e.MatMul(a.queries(a.dq, row, from, n, head), ds, a.keys(a.b.k, row, end, group))
+	e.SoftmaxBackward(p.Data, ds.Data, a.logSums(row, from, n, head), tile.perRow, n, end, a.T, from)
+	a.accumulate(e, a.keys(a.dv, row, end, group), p, dout, set)
 	a.accumulate(e, a.keys(a.dk, row, end, group), ds, a.queries(a.b.q, row, from, n, head), set)
+	e.MatMul(a.queries(a.dq, row, from, n, head), ds, a.keys(a.b.k, row, end, group))
 }
 
 // accumulate sets to = x^T y, or adds it.

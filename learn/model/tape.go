@@ -30,6 +30,7 @@ type blockTape struct {
 	q        []float32 // rotated and scaled, d
 	k, v     []float32 // rotated keys, and values: kv
 	mixed    []float32 // output of the attention heads, d
+	lse      []float32 // [B, heads, T], log of the sum of each query's e^score
 	h        []float32 // d
 	n2, inv2 []float32 // second norm: d and 1
 	gate, up []float32 // f
@@ -60,7 +61,7 @@ func (s *Stage) NewTape() *Tape {
 	for i, w := range s.blocks {
 		b := blockTape{
 			x: x, n1: alloc(s.d), inv1: alloc(1),
-			q: alloc(s.d), k: alloc(s.kv), v: alloc(s.kv), mixed: alloc(s.d),
+			q: alloc(s.d), k: alloc(s.kv), v: alloc(s.kv), mixed: alloc(s.d), lse: alloc(s.config.Heads),
 			h: alloc(s.d), n2: alloc(s.d), inv2: alloc(1),
 			gate: alloc(s.f), up: alloc(s.f), u: alloc(s.f),
 		}

@@ -109,10 +109,12 @@ var kernels = []kernel{
 			g.store(g.mul(d, g.mul(x, s)), "dup")
 			g.store(g.mul(g.mul(d, up), g.siluSlope(x, s)), "dg")
 		}},
-	{"softmaxBack", "sets dp = (p*(dp-dot))*scale.",
-		[]string{"dp []float32", "p []float32", "dot float32", "scale float32"}, nil, func(g *group) {
+	{"softmaxBack", "sets s to p = e^(s-lse), and dp = p*(dp-dot).",
+		[]string{"dp []float32", "s []float32", "lse float32", "dot float32"}, nil, func(g *group) {
+			p := g.exp(g.sub(g.load("s"), g.scalar("lse")))
 			d := g.sub(g.load("dp"), g.scalar("dot"))
-			g.store(g.mul(g.mul(g.load("p"), d), g.scalar("scale")), "dp")
+			g.store(p, "s")
+			g.store(g.mul(p, d), "dp")
 		}},
 	{"rotate", "turns the pairs (a, b), multiplied by before, and multiplies them by after.",
 		[]string{"a []float32", "b []float32", "cos []float32", "sin []float32", "before float32", "after float32"}, nil, rotate},
