@@ -127,21 +127,20 @@ func (p product) direct() bool { return !p.bf16 && !p.b.Trans && p.c.Rows < dire
 // A's part of s.
 func (s *scratch) strips(p product, right []float32, from, to int) {
 	rows, cols := tileSize()
-	depth, width := p.b.Rows, p.b.Cols
+	depth, width, stride := p.b.Rows, p.b.Cols, p.c.Stride
 	size := packedRows(depth)
-	t := tile{depth: depth, flags: p.flags()}
+	t := tile{cStride: stride, depth: depth, add: p.add, bf16: p.bf16}
 	for i := from; i < to; i += together * rows {
 		height := min(together*rows, to-i)
 		s.packA(p.a.part(i, 0, height, depth), rows, p.bf16)
 		for n := 0; n < width; n += cols {
-			if p.direct() && n+cols <= width {
-				t.right, t.rightRow = p.b.Data[n:], uintptr(p.b.Stride)*floatBytes
-			} else {
-				t.right, t.rightRow = right[n*size:], uintptr(cols)*floatBytes
+			t.right, t.rightStride, t.cols = &right[n*size], cols, min(cols, width-n)
+			if p.direct() && t.cols == cols {
+				t.right, t.rightStride = &p.b.Data[n], p.b.Stride
 			}
 			for r := 0; r < height; r += rows {
-				t.left = s.a[r*size:]
-				t.compute(s, p.c.part(i+r, n, min(rows, height-r), min(cols, width-n)))
+				t.left, t.c, t.rows = &s.a[r*size], &p.c.Data[(i+r)*stride+n], min(rows, height-r)
+				t.compute(s)
 			}
 		}
 	}
