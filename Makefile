@@ -1,6 +1,6 @@
 # Everything that CI runs is here; `make check` is all of it. Only Go and git are needed, and a C compiler for `race`.
 
-.PHONY: check fmt vet staticcheck drift test race generate bench
+.PHONY: check fmt vet staticcheck drift test race generate bench bench-torch
 
 check: fmt vet staticcheck drift test race
 
@@ -39,3 +39,9 @@ generate:
 bench:
 	go run ./cmd/iota bench stage
 	go run ./cmd/iota bench pipeline
+
+# The stage beside PyTorch, in turn. COMPARE takes more flags, as in COMPARE='--case tiny,t2048 --threads 1'.
+PYTHON ?= $(shell /usr/bin/python3 -c 'import torch' 2>/dev/null && echo /usr/bin/python3 || echo python3)
+bench-torch:
+	go build -o bin/iota ./cmd/iota
+	PYTHONDONTWRITEBYTECODE=1 $(PYTHON) bench/torch/compare.py --iota bin/iota $(COMPARE)

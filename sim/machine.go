@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/iota-train/iota/edge/transport"
-	"github.com/iota-train/iota/learn/kernel"
 	"github.com/iota-train/iota/protocol/message"
 	"github.com/iota-train/iota/role/miner"
 	"github.com/iota-train/iota/sim/adversary"
@@ -140,7 +139,7 @@ func (m *Machine) dial(pause time.Duration) {
 	c := &conn{machine: m, open: true}
 	m.conn, m.queues = c, [message.Urgencies][]*job{}
 	m.tell(c, &message.Envelope{Kind: &message.Envelope_Register{Register: &message.Register{
-		Session: m.session, Numerics: string(kernel.F32), Holding: m.holding, AcksSeen: m.worker.AcksSeen(),
+		Session: m.session, Numerics: string(m.sim.engine.Numerics()), Holding: m.holding, AcksSeen: m.worker.AcksSeen(),
 	}}})
 }
 

@@ -156,9 +156,13 @@ func (c *Scenario) network(a *arguments) error {
 	if config.Link, err = transport.ParseLink(a.text("link", "unlimited,1ms")); err != nil {
 		return err
 	}
+	numerics, err := kernel.ParsePrecision(a.text("precision", "f32"))
+	if err != nil {
+		return err
+	}
 	m := &message.Manifest{
 		Run: "sim", Preset: a.text("preset", "nano"), Model: manifest.Model(shape), Rules: scenarioRules(a),
-		Numerics: string(kernel.F32), Data: &message.Data{Seed: seed},
+		Numerics: string(numerics), Data: &message.Data{Seed: seed},
 	}
 	if a.flag("real") {
 		if config.Text, err = sampleText(); err != nil {

@@ -74,7 +74,11 @@ func New(c Config) (*Sim, error) {
 	if c.Unit <= 0 {
 		c.Unit = 10 * time.Millisecond
 	}
-	s := &Sim{config: c, blobs: store.NewMemory(blobCapacity), lost: map[store.Hash]bool{}, engine: kernel.New(1)}
+	numerics, err := kernel.ParseNumerics(c.Manifest.GetNumerics())
+	if err != nil {
+		return nil, err
+	}
+	s := &Sim{config: c, blobs: store.NewMemory(blobCapacity), lost: map[store.Hash]bool{}, engine: kernel.NewFor(numerics, 1)}
 	s.dice = rand.New(rand.NewChaCha8(s.derive("dice", 0)))
 	shape, total := manifest.Shape(c.Manifest), 0.0
 	for stage := range shape.Stages() {
@@ -85,7 +89,6 @@ func New(c Config) (*Sim, error) {
 		s.costs[stage] *= float64(len(s.costs)) / total
 	}
 	s.laws = newLaws(s)
-	var err error
 	if s.hub, err = newHub(s); err != nil {
 		return nil, err
 	}

@@ -104,7 +104,7 @@ func (w *standIn) Acknowledge(a *message.Ack) ([]*message.Result, error) {
 }
 
 func (w *standIn) sign(r *message.Receipt) *message.Result {
-	r.Manifest, r.Session, r.Previous, r.Numerics = w.hash, w.session, w.previous, string(kernel.F32)
+	r.Manifest, r.Session, r.Previous, r.Numerics = w.hash, w.session, w.previous, w.manifest.GetNumerics()
 	result := message.Sign(w.key, r)
 	w.previous = message.HashBytes(result.GetReceipt())
 	return result

@@ -27,6 +27,8 @@ type benchReport struct {
 // benchResult is one number beside what it is to be compared with.
 type benchResult struct {
 	Case           string  `json:"case"`
+	Precision      string  `json:"precision,omitempty"`
+	Threads        int     `json:"threads,omitempty"`
 	Metric         string  `json:"metric"`
 	Value          float64 `json:"value"`
 	Unit           string  `json:"unit"`
@@ -37,7 +39,8 @@ type benchResult struct {
 
 // add appends a result with its ratio to the reference.
 func (b *benchReport) add(name, metric string, value float64, unit, reference string, referenceValue float64) {
-	b.Results = append(b.Results, benchResult{name, metric, value, unit, reference, referenceValue, ratio(value, referenceValue)})
+	b.Results = append(b.Results, benchResult{Case: name, Metric: metric, Value: value, Unit: unit,
+		Reference: reference, ReferenceValue: referenceValue, Ratio: ratio(value, referenceValue)})
 }
 
 // print writes the report as JSON or as a table.

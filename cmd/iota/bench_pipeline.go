@@ -32,6 +32,9 @@ type pipelineBench struct {
 	rules  message.Rules // overrides, where not 0
 	log    io.Writer
 
+	precision string
+	numerics  kernel.Numerics // of the precision
+
 	shape model.Config
 	text  *data.Dataset
 }
@@ -69,6 +72,7 @@ func benchPipelineCommand() *cobra.Command {
 	f.Float64Var(&p.rules.OuterRate, "outer-rate", 0, "outer learning rate (default: that of iota up)")
 	f.Float64Var(&p.rules.OuterMomentum, "outer-momentum", -1, "outer momentum (default: that of iota up)")
 	f.Uint32Var(&p.rules.MaxSlots, "slots", 0, "micro-batches that a miner may hold (default: that of iota up)")
+	f.StringVar(&p.precision, "precision", "f32", "operands of matrix products, on both sides: f32 or bf16")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
@@ -96,6 +100,9 @@ func (p *pipelineBench) run(ctx context.Context) (*benchReport, error) {
 
 func (p *pipelineBench) prepare() error {
 	var err error
+	if p.numerics, err = kernel.ParsePrecision(p.precision); err != nil {
+		return usagef("--%w", err)
+	}
 	if p.shape, err = model.Preset("tiny"); err != nil {
 		return err
 	}
@@ -142,7 +149,7 @@ func (p *pipelineBench) compare(ctx context.Context, runs []pipelineRun) *benchR
 		"preset": "tiny", "boundary": p.shape.Boundary, "wire": p.shape.Wire, "stages": 3, "miners": 6, "micro_batch": fmt.Sprintf("%d x %d", p.shape.Batch, p.shape.SeqLen),
 		"epochs": p.epochs, "inner_steps": rules.GetInnerSteps(), "micro_batches_per_step": perStep, "outer_rate": rules.GetOuterRate(),
 		"outer_momentum": rules.GetOuterMomentum(), "slots": rules.GetMaxSlots(), "peak_lr": runs[0].lr, "journal": "disk", "runs": len(runs),
-		"cpus": cores, "kernel": kernel.Variant(), "numerics": string(kernel.F32),
+		"cpus": cores, "kernel": kernel.Variant(), "numerics": string(p.numerics), "precision": p.precision,
 	}}
 	pick := func(f func(pipelineRun) float64) float64 {
 		var values []float64
@@ -207,7 +214,7 @@ func (p *pipelineBench) pipeline(ctx context.Context, lr float64) (pipelineRun, 
 		return pipelineRun{}, err
 	}
 	defer j.Close()
-	o := &options{preset: "tiny", miners: 6, seeded: true, seed: 1, share: "f32", aggregate: "mean"}
+	o := &options{preset: "tiny", miners: 6, seeded: true, seed: 1, share: "f32", aggregate: "mean", precision: p.precision}
 	m, secret, err := o.manifest(p.shape, p.text)
 	if err != nil {
 		return pipelineRun{}, err

@@ -38,7 +38,7 @@ type singleWorker struct {
 
 const benchSeed = 1
 
-func newSingle(shape model.Config, text *data.Dataset, workers, threads int) (*single, error) {
+func newSingle(shape model.Config, text *data.Dataset, numerics kernel.Numerics, workers, threads int) (*single, error) {
 	whole, err := shape.WithStages(1)
 	if err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func newSingle(shape model.Config, text *data.Dataset, workers, threads int) (*s
 	s := &single{shape: whole, text: text, w: make([]float32, size), m: make([]float32, size), v: make([]float32, size), adam: optim.NewAdamW()}
 	params := whole.Params(0)
 	for i := range workers {
-		k := &singleWorker{engine: kernel.New(threads), tokens: make([]int32, whole.Batch*(whole.SeqLen+1)), g: make([]float32, size), sum: make([]float32, size)}
+		k := &singleWorker{engine: kernel.NewFor(numerics, threads), tokens: make([]int32, whole.Batch*(whole.SeqLen+1)), g: make([]float32, size), sum: make([]float32, size)}
 		if k.stage, err = model.NewStage(whole, 0, k.engine); err != nil {
 			return nil, err
 		}
@@ -152,7 +152,7 @@ func (p *pipelineBench) singleSpeeds(ctx context.Context, rules *message.Rules, 
 }
 
 func (p *pipelineBench) singleSpeed(ctx context.Context, rules *message.Rules, tokens uint64, perStep, workers, threads int) float64 {
-	s, err := newSingle(p.shape, p.text, workers, threads)
+	s, err := newSingle(p.shape, p.text, p.numerics, workers, threads)
 	if err != nil {
 		return 0
 	}
@@ -172,7 +172,7 @@ func (p *pipelineBench) bestSingle(ctx context.Context, rules *message.Rules, to
 		if perStep%2 == 0 {
 			workers = 2
 		}
-		s, err := newSingle(p.shape, p.text, workers, 2/workers)
+		s, err := newSingle(p.shape, p.text, p.numerics, workers, 2/workers)
 		if err != nil {
 			return 0, 0
 		}

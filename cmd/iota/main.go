@@ -107,10 +107,10 @@ func needSubcommand(c *cobra.Command, args []string) error {
 
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the version and the numerics that it computes", Args: noArgs,
+		Use: "version", Short: "Print the version, the numerics that it computes and the kernels' variant", Args: noArgs,
 		Example: "  iota version",
 		Run: func(c *cobra.Command, _ []string) {
-			fmt.Fprintf(c.OutOrStdout(), "iota %s, numerics %s (%s)\n", version(), string(kernel.F32), kernel.Variant())
+			fmt.Fprintf(c.OutOrStdout(), "iota %s, numerics %s and %s (%s)\n", version(), kernel.F32, kernel.BF16, kernel.Variant())
 		},
 	}
 }

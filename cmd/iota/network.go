@@ -39,11 +39,15 @@ type network struct {
 	link     transport.Link
 	log      *slog.Logger
 
-	hub *node.Hub
+	hub      *node.Hub
+	numerics kernel.Numerics // the manifest's
 }
 
 // open takes up the run of the journal.
 func (n *network) open() (err error) {
+	if n.numerics, err = kernel.ParseNumerics(n.manifest.GetNumerics()); err != nil {
+		return err
+	}
 	n.hub, err = node.OpenHub(node.HubConfig{Journal: n.journal, Blobs: n.blobs, Log: n.log})
 	return err
 }
@@ -119,10 +123,10 @@ func (n *network) minerFailed(i int, err error, cancel context.CancelCauseFunc) 
 
 func (n *network) miner(i int, key ed25519.PrivateKey, threads int, gate node.Gate, links *transport.Network) (*node.Miner, *kernel.Engine) {
 	name := string(key.Public().(ed25519.PublicKey))
-	engine := kernel.New(threads)
+	engine := kernel.NewFor(n.numerics, threads)
 	c := node.MinerConfig{
 		Dial:  func(ctx context.Context) (*transport.Conn, error) { return links.Dial(ctx, name) },
-		Blobs: n.blobs, Gate: gate, Numerics: string(kernel.F32), Log: n.log.With("miner", i+1),
+		Blobs: n.blobs, Gate: gate, Numerics: string(engine.Numerics()), Log: n.log.With("miner", i+1),
 	}
 	if slices.ContainsFunc(n.liars, func(l misbehaviour) bool { return l.miner == i && l.kind == slow }) {
 		c.Gate = node.NewGate(1)

@@ -23,6 +23,7 @@ import (
 // options are the flags of `iota up` that say what to train and how.
 type options struct {
 	preset, tokenizer         string
+	precision                 string
 	stages, miners            int
 	validators                int
 	epochs                    uint32
@@ -90,6 +91,9 @@ func (o *options) check(c model.Config) error {
 	if dt, err := tensor.ParseDType(o.share); err != nil || dt == "" {
 		return usagef("--share %q: use f32, bf16 or int8", o.share)
 	}
+	if _, err := kernel.ParsePrecision(o.precision); err != nil {
+		return usagef("--%w", err)
+	}
 	if _, err := o.links(); err != nil {
 		return usageError{err}
 	}
@@ -121,12 +125,16 @@ func (o *options) text(c model.Config, tokenizer *data.Tokenizer) (*data.Dataset
 // manifest is that of a new run.
 func (o *options) manifest(c model.Config, text *data.Dataset) (*message.Manifest, [32]byte, error) {
 	seed, secret := o.derive("data seed", 0), o.derive("secret", 0)
+	numerics, err := kernel.ParsePrecision(o.precision)
+	if err != nil {
+		return nil, secret, usagef("--%w", err)
+	}
 	name := o.derive("run", 0)
 	hash := text.Hash()
 	m := &message.Manifest{
 		Run: hex.EncodeToString(name[:4]), Model: manifest.Model(c), Rules: o.rules(c.Stages()),
 		Data:     &message.Data{Tokenizer: text.Tokenizer().Name(), Hash: hash[:], Seed: binary.LittleEndian.Uint64(seed[:]) >> 11},
-		Numerics: string(kernel.F32), Preset: o.preset,
+		Numerics: string(numerics), Preset: o.preset,
 	}
 	if err := manifest.Check(m); err != nil {
 		return nil, secret, usageError{err}
@@ -174,6 +182,10 @@ func (o *options) newKey(i int) ed25519.PrivateKey {
 
 // sameRun returns an error that names the first flag in which a stored run differs from what is asked for now.
 func (o *options) sameRun(have *message.Manifest, want *message.Manifest) error {
+	numerics, err := kernel.ParseNumerics(have.GetNumerics())
+	if err != nil {
+		return fmt.Errorf("%s holds another run: %w: use the release that made it", o.dir, err)
+	}
 	a, b := have.GetModel(), want.GetModel()
 	if a.GetBoundary() == model.None {
 		b.BoundaryWidth = a.BoundaryWidth
@@ -183,6 +195,7 @@ func (o *options) sameRun(have *message.Manifest, want *message.Manifest) error 
 		have, want any
 	}{
 		{"--preset", have.GetPreset(), want.GetPreset()},
+		{"--precision", numerics.Precision(), kernel.Numerics(want.GetNumerics()).Precision()},
 		{"--stages", len(a.GetCuts()), len(b.GetCuts())},
 		{"--boundary", a.GetBoundary(), b.GetBoundary()},
 		{"--width", a.GetBoundaryWidth(), b.GetBoundaryWidth()},
@@ -200,9 +213,6 @@ func (o *options) sameRun(have *message.Manifest, want *message.Manifest) error 
 	}
 	if o.seeded && have.GetData().GetSeed() != want.GetData().GetSeed() {
 		return fmt.Errorf("%s holds another run: its --seed is another; use the same, or another --dir", o.dir)
-	}
-	if have.GetNumerics() != want.GetNumerics() {
-		return fmt.Errorf("%s was made with numerics %s, this program computes %s: use the release that made it", o.dir, have.GetNumerics(), want.GetNumerics())
 	}
 	if !slices.Equal(a.GetCuts(), b.GetCuts()) || a.GetWidth() != b.GetWidth() || a.GetVocab() != b.GetVocab() {
 		return fmt.Errorf("%s holds another run: its model has another shape; use another --dir", o.dir)

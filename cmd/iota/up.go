@@ -38,6 +38,7 @@ func upCommand() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&o.preset, "preset", "tiny", "model: nano, tiny, small, 1.5b or 15b")
 	f.StringVar(&o.tokenizer, "tokenizer", data.Bytes, "bytes or r50k_base")
+	f.StringVar(&o.precision, "precision", "f32", "operands of matrix products: f32 or bf16; sums and weights are f32")
 	f.IntVar(&o.stages, "stages", 0, "stages that the model is cut into (default: the preset's)")
 	f.IntVar(&o.miners, "miners", 0, "miners (default: two per stage)")
 	f.IntVar(&o.validators, "validators", 0, "validators; none are built yet")
@@ -75,7 +76,7 @@ func (o *options) up(ctx context.Context, stdout, stderr io.Writer) error {
 		return err
 	}
 	if err := kernel.Check(); err != nil {
-		return fmt.Errorf("this machine does not compute %s: %w", string(kernel.F32), err)
+		return fmt.Errorf("this machine does not compute what runs define: %w", err)
 	}
 	text, err := o.text(c, tokenizer)
 	if err != nil {

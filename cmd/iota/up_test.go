@@ -35,7 +35,7 @@ func (l *listener) Write(b []byte) (int, error) {
 }
 
 func nano(dir string) *options {
-	return &options{preset: "nano", tokenizer: "bytes", share: "f32", aggregate: "mean", listen: "off", dir: dir, epochs: 1000}
+	return &options{preset: "nano", tokenizer: "bytes", precision: "f32", share: "f32", aggregate: "mean", listen: "off", dir: dir, epochs: 1000}
 }
 
 func TestInterruptFinishesCleanlyAndTheRunGoesOnLater(t *testing.T) {

@@ -14,6 +14,26 @@ const (
 	BF16 Numerics = "go-bf16-1"
 )
 
+// ParsePrecision returns the numerics of a precision, which is how people call
+// them: f32 or bf16.
+func ParsePrecision(name string) (Numerics, error) {
+	switch name {
+	case "f32":
+		return F32, nil
+	case "bf16":
+		return BF16, nil
+	}
+	return "", fmt.Errorf("precision %q: use f32 or bf16", name)
+}
+
+// Precision returns the name that ParsePrecision reads.
+func (n Numerics) Precision() string {
+	if n == BF16 {
+		return "bf16"
+	}
+	return "f32"
+}
+
 // ParseNumerics returns the definition of that name, or an error if this package
 // does not compute it.
 func ParseNumerics(name string) (Numerics, error) {

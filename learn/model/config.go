@@ -176,8 +176,22 @@ func (c Config) WithStages(n int) (Config, error) {
 }
 
 // Cost returns the multiply-adds of a stage's forward pass over one micro-batch,
-// attention counted in full. A backward pass costs twice as much.
+// attention counted in full: every query with every key. A backward pass costs
+// twice as much.
 func (c Config) Cost(stage int) int64 {
+	return c.cost(stage, int64(c.SeqLen)*int64(c.SeqLen))
+}
+
+// CausalCost is Cost with the exact count of causal attention: every query with
+// the keys up to its own position.
+func (c Config) CausalCost(stage int) int64 {
+	return c.cost(stage, int64(c.SeqLen)*int64(c.SeqLen+1)/2)
+}
+
+// cost is that of a stage whose attention meets so many pairs of query and key
+// in a row of the micro-batch; each pair has a product for the score and one for
+// the mix.
+func (c Config) cost(stage int, pairs int64) int64 {
 	if stage < 0 || stage >= len(c.Cuts) {
 		return 0
 	}
@@ -187,8 +201,8 @@ func (c Config) Cost(stage int) int64 {
 			perRow += int64(p.Size)
 		}
 	}
-	perRow += int64(c.Cuts[stage]) * 2 * int64(c.SeqLen) * int64(c.Width)
-	return perRow * int64(c.Rows())
+	attention := int64(c.Cuts[stage]) * 2 * pairs * int64(c.Width)
+	return perRow*int64(c.Rows()) + attention*int64(c.Batch)
 }
 
 func (c Config) headDim() int { return c.Width / c.Heads }

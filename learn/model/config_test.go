@@ -209,4 +209,14 @@ func TestCostCountsTheProductsOfAllStages(t *testing.T) {
 	if got, want := c.Cost(1), int64(rows*(block+61*d)); got != want {
 		t.Errorf("stage 1 costs %d, want %d", got, want)
 	}
+	pairs := 0 // of a query and a key that it may see, in a row
+	for query := range 70 {
+		pairs += query + 1
+	}
+	if got, want := c.CausalCost(0), int64(rows*(block-2*70*d)+2*2*pairs*d); got != want {
+		t.Errorf("causal, stage 0 costs %d, want %d", got, want)
+	}
+	if c.Cost(2) != 0 || c.CausalCost(-1) != 0 {
+		t.Error("a stage that is not there costs something")
+	}
 }

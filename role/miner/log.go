@@ -4,13 +4,13 @@ import (
 	"crypto/ed25519"
 	"slices"
 
-	"github.com/iota-train/iota/learn/kernel"
 	"github.com/iota-train/iota/protocol/message"
 )
 
 // log signs receipts, chains each to the one before, and keeps the latest results for tasks that are sent again.
 type log struct {
 	manifest []byte // hash
+	numerics string
 	session  []byte
 	key      ed25519.PrivateKey
 	previous []byte // hash of the last receipt, empty at the start of a session
@@ -35,7 +35,7 @@ type done struct {
 // newLog returns an empty log. Of a micro-batch in each slot it keeps the results of forward and backward, and some
 // of other tasks.
 func newLog(manifest *message.Manifest, key ed25519.PrivateKey, session []byte, slots int) log {
-	return log{manifest: message.Hash(manifest), session: slices.Clone(session), key: key, most: 2*slots + 8}
+	return log{manifest: message.Hash(manifest), numerics: manifest.GetNumerics(), session: slices.Clone(session), key: key, most: 2*slots + 8}
 }
 
 // find returns the result of a task that was done.
@@ -65,7 +65,7 @@ func (l *log) add(name taskName, r *message.Receipt, outputs []message.Blob) *me
 }
 
 func (l *log) sign(r *message.Receipt) *message.Result {
-	r.Manifest, r.Session, r.Previous, r.Numerics = l.manifest, l.session, l.previous, string(kernel.F32)
+	r.Manifest, r.Session, r.Previous, r.Numerics = l.manifest, l.session, l.previous, l.numerics
 	result := message.Sign(l.key, r)
 	l.previous = message.HashBytes(result.GetReceipt())
 	return result

@@ -60,11 +60,15 @@ type Miner struct {
 }
 
 // New returns a miner of a run that holds no stage yet. session names the process: 16 bytes that no other process has.
-// It is an error if the manifest contradicts itself, or if text is not the text that it names.
+// It is an error if the manifest contradicts itself, if text is not the text that it names, or if engine computes other
+// numerics.
 func New(manifest *message.Manifest, key ed25519.PrivateKey, session []byte, text *data.Dataset, engine *kernel.Engine) (*Miner, error) {
 	config, r, err := readManifest(manifest)
 	if err != nil {
 		return nil, err
+	}
+	if id := manifest.GetNumerics(); id != string(engine.Numerics()) {
+		return nil, fmt.Errorf("the run has numerics %q, this engine computes %s", id, string(engine.Numerics()))
 	}
 	if len(key) != ed25519.PrivateKeySize {
 		return nil, fmt.Errorf("key of %d bytes, want %d", len(key), ed25519.PrivateKeySize)

@@ -269,6 +269,18 @@ func TestABadManifestKeyOrTextIsRefused(t *testing.T) {
 			t.Errorf("bad %s was accepted", name)
 		}
 	}
+	for _, numerics := range []kernel.Numerics{kernel.F32, kernel.BF16} {
+		m := testManifest(t, func(m *message.Manifest) { m.Numerics = string(numerics) })
+		for _, engine := range []*kernel.Engine{kernel.NewFor(kernel.F32, 1), kernel.NewFor(kernel.BF16, 1)} {
+			_, err := New(m, key, nil, sampleText(), engine)
+			if equal := engine.Numerics() == numerics; equal != (err == nil) {
+				t.Errorf("a run of %s with an engine of %s: %v", numerics, engine.Numerics(), err)
+			}
+			if _, replayed := Replay(m, sampleText(), engine, nil, nil, nil); (err == nil) != (replayed == nil) {
+				t.Errorf("replay of a run of %s with an engine of %s: %v", numerics, engine.Numerics(), replayed)
+			}
+		}
+	}
 	if _, err := New(testManifest(t, nil), key[:5], nil, sampleText(), kernel.New(1)); err == nil {
 		t.Error("a short key was accepted")
 	}

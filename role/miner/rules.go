@@ -3,7 +3,6 @@ package miner
 import (
 	"fmt"
 
-	"github.com/iota-train/iota/learn/kernel"
 	"github.com/iota-train/iota/learn/model"
 	"github.com/iota-train/iota/learn/tensor"
 	"github.com/iota-train/iota/protocol/message"
@@ -41,9 +40,6 @@ func readManifest(m *message.Manifest) (model.Config, rules, error) {
 	}
 	if r.optimizer != adamW && r.optimizer != sgd {
 		return config, r, fmt.Errorf("manifest: inner optimizer %q: use %s or %s", r.optimizer, adamW, sgd)
-	}
-	if id := m.GetNumerics(); id != string(kernel.F32) {
-		return config, r, fmt.Errorf("manifest: numerics %q, this miner computes %s", id, string(kernel.F32))
 	}
 	return config, r, nil
 }
