@@ -18,6 +18,7 @@ import (
 	"github.com/iota-train/iota/learn/data"
 	"github.com/iota-train/iota/learn/kernel"
 	"github.com/iota-train/iota/protocol/message"
+	"github.com/iota-train/iota/role/manifest"
 	"github.com/iota-train/iota/role/miner"
 )
 
@@ -87,9 +88,22 @@ func (n *network) run(ctx context.Context, quit <-chan struct{}) error {
 	return err
 }
 
+// threads is how many each miner computes with.
+func (n *network) threads() int { return max(1, cores/len(n.keys)) }
+
+// memory is the most that a miner of each stage holds, in bytes.
+func (n *network) memory() []int {
+	c := manifest.Shape(n.manifest)
+	bytes := make([]int, c.Stages())
+	for stage := range bytes {
+		bytes[stage] = miner.MemoryOf(c, n.manifest.GetRules(), stage, n.threads(), len(n.keys)/c.Stages()).Total()
+	}
+	return bytes
+}
+
 // startMiners starts one miner after the other, so that their numbers are those of the keys.
 func (n *network) startMiners(ctx context.Context, cancel context.CancelCauseFunc, links *transport.Network, miners *sync.WaitGroup) {
-	threads := max(1, cores/len(n.keys))
+	threads := n.threads()
 	gate := node.NewGate(cores / threads)
 	for i, key := range n.keys {
 		joined := make(chan struct{})

@@ -29,6 +29,7 @@ type report struct {
 	LossEval        float64 `json:"loss_eval"`
 	ChainHash       string  `json:"chain_hash"`
 	WeightsHash     string  `json:"weights_hash"`
+	MemoryPerMiner  []int   `json:"memory_per_miner"` // at most, in bytes, of each stage
 
 	Wire       wireReport                 `json:"wire"`
 	Epochs     []orchestrator.EpochReport `json:"epochs"`
@@ -97,17 +98,18 @@ func (o *options) makeReport(n *network) *report {
 	if o.seeded {
 		r.Seed = o.seed
 	}
+	r.MemoryPerMiner = n.memory()
 	return r
 }
 
-// newReport is the report of a run, but for its seed, from a view of it, the end of its chain and its checkpoints.
+// newReport is the report of a run, but for its seed and its memory, from a view of it, the end of its chain and its checkpoints.
 func newReport(v orchestrator.View, chain [32]byte, checkpoints [][]byte) *report {
 	c := v.Counters
 	r := &report{
 		Run: v.Run, Preset: v.Preset, Parameters: v.Parameters, Stages: len(v.Stages),
 		Numerics: v.Numerics, Tokens: c.Tokens, Seconds: v.Now.Seconds(), LossFirst: c.LossFirst, LossLast: c.LossLast,
 		LossEval: c.LossEval, ChainHash: hex.EncodeToString(chain[:]), WeightsHash: weightsHash(checkpoints),
-		Epochs: v.Epochs, Validators: []struct{}{}, Miners: []minerReport{},
+		Epochs: v.Epochs, Validators: []struct{}{}, Miners: []minerReport{}, MemoryPerMiner: []int{},
 		Faults: faultReport{LeasesExpired: c.LeasesExpired, Rerouted: c.Rerouted, NonFinite: c.NonFinite,
 			RefusedLate: c.RefusedLate, Kicked: c.Kicked, Refuted: c.Refuted},
 	}

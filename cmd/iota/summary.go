@@ -6,6 +6,29 @@ import (
 	"time"
 )
 
+// memory prints what a run will hold before it starts.
+func (s *screen) memory(perStage []int) {
+	var parts []string
+	for stage, n := range perStage {
+		parts = append(parts, fmt.Sprintf("stage %d %s", stage, megabytes(n)))
+	}
+	s.line("memory per miner, at most: %s", strings.Join(parts, ", "))
+}
+
+// megabytes writes an amount of memory for people.
+func megabytes(n int) string {
+	switch mb := float64(n) / 1e6; {
+	case mb >= 1e4:
+		return fmt.Sprintf("%.0f GB", mb/1e3)
+	case mb >= 1e3:
+		return fmt.Sprintf("%.1f GB", mb/1e3)
+	case mb >= 10:
+		return fmt.Sprintf("%.0f MB", mb)
+	default:
+		return fmt.Sprintf("%.1f MB", mb)
+	}
+}
+
 // summary prints what came of a run, in words.
 func (s *screen) summary(r *report) {
 	s.line("")

@@ -180,6 +180,7 @@ func (o *options) train(ctx context.Context, n *network, screen *screen) error {
 		screen.line("This run is finished already: start a new one in another --dir.")
 		return o.finish(n, screen)
 	}
+	screen.memory(n.memory())
 	watching, stop := context.WithCancel(context.Background())
 	var watch sync.WaitGroup
 	watch.Go(func() { screen.watch(watching, n) })

@@ -40,7 +40,7 @@ func nano(dir string) *options {
 
 func TestInterruptFinishesCleanlyAndTheRunGoesOnLater(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
-	for round, first := range []string{"epoch 0: ", "resuming run "} {
+	for round, first := range []string{"\nepoch 0: ", "\nresuming run "} {
 		ctx, cancel := context.WithCancel(t.Context())
 		out := &listener{}
 		out.line = func(s string) {
@@ -52,7 +52,7 @@ func TestInterruptFinishesCleanlyAndTheRunGoesOnLater(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := out.text.String()
-		if !strings.HasPrefix(text, first) || !strings.Contains(text, "\nTrained nano") {
+		if !strings.HasPrefix(text, "memory per miner, at most: stage 0 ") || !strings.Contains(text, first) || !strings.Contains(text, "\nTrained nano") {
 			t.Errorf("output of round %d:\n%s", round, text)
 		}
 		v, err := verifyFolder(dir)

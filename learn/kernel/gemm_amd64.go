@@ -5,10 +5,17 @@ package kernel
 // together; each panel, now in the first cache, meets each of those strips.
 // Blocking changes no result, so it follows the caches of the machine.
 
-// scratch is an engine's memory for packed operands; it grows and is kept.
+// scratch is an engine's memory for packed operands.
 type scratch struct {
-	a, b []float32
+	a, b []float32       // some strips, and a block
 	edge [6 * 16]float32 // an AVX2 tile that reaches over the right edge
+}
+
+// ready allocates the memory at its full size, once.
+func (s *scratch) ready() {
+	if s.b == nil && active != portable {
+		s.a, s.b = aligned(together*12*blockK), aligned(blockK*columnsPerBlock)
+	}
 }
 
 const (
@@ -37,9 +44,9 @@ func (p product) compute(s *scratch) {
 		p.portable()
 		return
 	}
+	s.ready()
 	for i := range p.blocks() {
 		b := p.block(i)
-		s.growB(b)
 		s.packB(b, 0, b.panels())
 		s.strips(b, s.b, 0, b.c.Rows)
 	}
@@ -52,10 +59,10 @@ func (e *Engine) computeTogether(p product) {
 		e.computeRows(p)
 		return
 	}
+	e.pack.ready()
 	for i := range p.blocks() {
 		b := p.block(i)
 		e.mul = b
-		e.pack.growB(b)
 		e.fork((b.panels()+together-1)/together, func(e *Engine, _, i int) {
 			e.pack.packB(e.mul, i*together, min((i+1)*together, e.mul.panels()))
 		})

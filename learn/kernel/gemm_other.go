@@ -5,6 +5,8 @@ package kernel
 // scratch would hold packed operands.
 type scratch struct{}
 
+func (*scratch) ready() {}
+
 func (p product) compute(*scratch) { p.portable() }
 
 func fmaLoop(rounds int) float64 { return portableFMALoop(rounds) }

@@ -10,7 +10,6 @@ func packedRows(k int) int { return k + k&1 }
 // a strip, column after column. What is missing of the last strip stays unset.
 func (s *scratch) packA(a Mat, rows int, bf16 bool) {
 	size := rows * packedRows(a.Cols)
-	s.a = grow(s.a, (a.Rows+rows-1)/rows*size)
 	whole := a.Rows / rows
 	if a.Trans && whole > 0 {
 		copyStrips(&s.a[0], size, a, whole)
@@ -33,12 +32,6 @@ func (s *scratch) packA(a Mat, rows int, bf16 bool) {
 func (p product) panels() int {
 	_, cols := tileSize()
 	return (p.b.Cols + cols - 1) / cols
-}
-
-// growB makes room for the panels of a block of B.
-func (s *scratch) growB(p product) {
-	_, cols := tileSize()
-	s.b = grow(s.b, p.panels()*cols*packedRows(p.b.Rows))
 }
 
 // packB packs the panels [from, to) of a block of B: in a panel, row after row.
@@ -162,13 +155,10 @@ func after(x *float32, n int) *float32 {
 	return (*float32)(unsafe.Add(unsafe.Pointer(x), n*floatBytes))
 }
 
-// grow returns buffer, or a larger one, that starts on a cache line.
-func grow(buffer []float32, n int) []float32 {
-	if n <= len(buffer) {
-		return buffer
-	}
-	const line = 64 / floatBytes
-	buffer = make([]float32, n+line)
-	skip := (64 - uintptr(unsafe.Pointer(unsafe.SliceData(buffer)))%64) % 64 / floatBytes
-	return buffer[skip:][:n]
+// aligned returns a new slice of n elements that starts on a cache line.
+func aligned(n int) []float32 {
+	const line = 64
+	x := make([]float32, n+line/floatBytes)
+	skip := (line - uintptr(unsafe.Pointer(&x[0]))%line) % line / floatBytes
+	return x[skip:][:n:n]
 }

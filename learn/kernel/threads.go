@@ -92,7 +92,9 @@ func (t *team) join(e *Engine, worker int, last uint64) uint64 {
 // worker.
 func (e *Engine) start() {
 	for len(e.subs) < e.threads {
-		e.subs = append(e.subs, NewFor(e.numerics, 1))
+		sub := NewFor(e.numerics, 1)
+		sub.pack.ready()
+		e.subs = append(e.subs, sub)
 	}
 	t := &e.team
 	for len(t.helpers) < e.threads-1 {

@@ -19,24 +19,15 @@ type attention struct {
 	dmixed, dq, dk, dv []float32  // of the running backward
 }
 
-// attentionTile is one thread's scratch.
-type attentionTile struct {
-	p, dp  []float32 // [queryTile, T]
-	perRow []float32 // [queryTile]
-}
-
-func (a *attention) init(s *Stage) {
+func (a *attention) init(s *Stage, tiles []attentionTile) {
 	c := s.config
 	*a = attention{
 		e: s.e, batch: c.Batch, T: c.SeqLen, groups: c.KVHeads, perGroup: c.Heads / c.KVHeads,
 		dim: c.headDim(), d: s.d, kv: s.kv,
-		tiles: make(chan *attentionTile, s.e.Threads()),
+		tiles: make(chan *attentionTile, len(tiles)),
 	}
-	for range s.e.Threads() {
-		a.tiles <- &attentionTile{
-			p: make([]float32, queryTile*c.SeqLen), dp: make([]float32, queryTile*c.SeqLen),
-			perRow: make([]float32, queryTile),
-		}
+	for i := range tiles {
+		a.tiles <- &tiles[i]
 	}
 	a.forwardItem, a.backwardItem = a.forwardGroup, a.backwardGroup // bound once: no allocation per call
 }

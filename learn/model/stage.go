@@ -4,11 +4,12 @@ import (
 	"fmt"
 
 	"github.com/iota-train/iota/learn/kernel"
+	"github.com/iota-train/iota/learn/tensor"
 )
 
 // Stage computes a slice of consecutive blocks, with the embedding before them
 // in the first stage and the head behind them in the last. It owns scratch
-// memory and belongs to one goroutine at a time.
+// memory, in one arena, and belongs to one goroutine at a time.
 type Stage struct {
 	config Config
 	index  int
@@ -33,17 +34,6 @@ type Stage struct {
 	spare     *Tape // of Logits
 }
 
-// scratch is memory that holds nothing between two calls.
-type scratch struct {
-	low        []float32 // [rows, k]
-	dx, dn, dt []float32 // [rows, d]
-	du, dg     []float32 // [rows, FFN]
-	dq         []float32 // [rows, d]
-	dk, dv     []float32 // [rows, kv]
-	logits     []float32 // [rows, min(V, vocabChunk)]
-	discard    []float32 // [rows, k], the wire that Recompute throws away
-}
-
 // NewStage prepares stage index of a config, to compute on e. The buffers of SSN
 // are derived from the config's seed.
 func NewStage(c Config, index int, e *kernel.Engine) (*Stage, error) {
@@ -65,24 +55,14 @@ func NewStage(c Config, index int, e *kernel.Engine) (*Stage, error) {
 		s.blocks = append(s.blocks, c.blockWeights(index, first+i, at))
 	}
 	s.scale = invSqrt(c.headDim())
-	s.attention.init(s)
-	s.allocate()
+	var t tables
+	tensor.Carve(func(a *tensor.Arena) { t.lay(a, c, index, e.Threads()) })
+	s.scratch = t.scratch
+	s.attention.init(s, t.tiles)
 	if c.Boundary == SSN {
 		s.SetBuffers(DeriveBuffers(c))
 	}
 	return s, nil
-}
-
-func (s *Stage) allocate() {
-	square := func(width int) []float32 { return make([]float32, s.rows*width) }
-	s.scratch = scratch{
-		low: square(s.k), discard: square(s.k),
-		dx: square(s.d), dn: square(s.d), dt: square(s.d), dq: square(s.d),
-		du: square(s.f), dg: square(s.f), dk: square(s.kv), dv: square(s.kv),
-	}
-	if s.last() {
-		s.scratch.logits = square(min(s.config.Vocab, vocabChunk))
-	}
 }
 
 // Config returns the config that the stage was made of.

@@ -10,18 +10,6 @@ import (
 
 var boundaries = []string{model.None, model.Bottleneck, model.SSN}
 
-func TestNothingIsAllocatedPerMicroBatch(t *testing.T) {
-	for _, boundary := range boundaries {
-		t.Run(boundary, func(t *testing.T) {
-			p := newPipeline(t, odd(boundary, 1, 1), kernel.New(1))
-			w, tokens := p.start(1), randomTokens(p.config, 1)
-			if n := testing.AllocsPerRun(2, func() { p.pass(w, tokens) }); n != 0 {
-				t.Errorf("%v allocations", n)
-			}
-		})
-	}
-}
-
 func TestTapesOfOneStageDoNotDisturbEachOther(t *testing.T) {
 	for _, boundary := range boundaries {
 		t.Run(boundary, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/iota-train/iota/learn/kernel"
+	"github.com/iota-train/iota/learn/tensor"
 )
 
 // Tape holds what the forward pass of one micro-batch saves for its backward
@@ -40,45 +41,13 @@ type blockTape struct {
 	active   []float32 // silu(down(u)), d: sending blocks only
 }
 
-// NewTape allocates a tape for the stage.
+// NewTape allocates a tape for the stage, in one arena.
 func (s *Stage) NewTape() *Tape {
-	alloc := func(width int) []float32 { return make([]float32, s.rows*width) }
-	t := &Tape{
-		tokens: make([]int32, s.config.Batch*(s.config.SeqLen+1)),
-		inputs: make([]int32, s.rows), targets: make([]int32, s.rows),
-		seqLen: s.config.SeqLen,
-		blocks: make([]blockTape, len(s.blocks)),
-	}
-	var x []float32
-	if !s.first() {
-		t.in = alloc(s.k)
-	}
-	if !s.first() && s.config.Boundary == None {
-		x = t.in // the wire is the input of the first block
-	} else {
-		x = alloc(s.d)
-	}
-	for i, w := range s.blocks {
-		b := blockTape{
-			x: x, n1: alloc(s.d), inv1: alloc(1),
-			q: alloc(s.d), k: alloc(s.kv), v: alloc(s.kv), mixed: alloc(s.d), lse: alloc(s.config.Heads),
-			h: alloc(s.d), n2: alloc(s.d), inv2: alloc(1),
-			gate: alloc(s.f), up: alloc(s.f), u: alloc(s.f),
-		}
-		if w.receives {
-			b.decoded = alloc(s.d)
-		}
-		if w.sends {
-			b.deep, b.active = alloc(s.d), alloc(s.d)
-		} else {
-			b.y = alloc(s.d)
-		}
-		t.blocks[i], x = b, b.y
-	}
-	if s.last() {
-		t.n, t.inv = alloc(s.d), alloc(1)
-		t.loss = kernel.NewLossRows(s.rows)
-	}
+	var t *Tape
+	tensor.Carve(func(a *tensor.Arena) { t = s.config.layTape(a, s.index) })
+	ints := make([]int32, s.config.tapeInts())
+	t.inputs, ints = ints[:s.rows], ints[s.rows:]
+	t.targets, t.tokens = ints[:s.rows], ints[s.rows:]
 	return t
 }
 

@@ -36,7 +36,7 @@ type mark struct {
 // newCheckpoint returns one of zeros.
 func (m *Miner) newCheckpoint(stage int) *checkpoint {
 	size := m.config.StageSize(stage)
-	return &checkpoint{config: m.config, stage: stage, weights: make([]float32, size), outer: make([]float32, size)}
+	return &checkpoint{config: m.config, stage: stage, weights: tensor.New(size), outer: tensor.New(size)}
 }
 
 // checkpoint returns that of the miner's epoch. It shares the miner's memory.

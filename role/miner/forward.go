@@ -34,7 +34,7 @@ func (m *Miner) forward(w *work) error {
 		m.stage.Forward(v.w, m.memory.tokens, in, m.memory.out, m.memory.tape)
 		m.memory.taped, m.memory.at = s, v.step
 		if in != nil {
-			s.in = m.memory.wires.take()
+			s.in = m.memory.inputs.take()
 			copy(s.in, in)
 		}
 	} else {

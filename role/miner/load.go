@@ -6,6 +6,7 @@ import (
 
 	"github.com/iota-train/iota/learn/kernel"
 	"github.com/iota-train/iota/learn/model"
+	"github.com/iota-train/iota/learn/tensor"
 	"github.com/iota-train/iota/protocol/message"
 )
 
@@ -81,7 +82,7 @@ func (m *Miner) takeStage(index int) error {
 	}
 	m.stage, m.size = stage, m.config.StageSize(index)
 	m.memory = newMemory(stage, m.size)
-	m.sum = make([]float32, m.size)
+	m.sum = tensor.New(m.size)
 	return nil
 }
 

@@ -32,11 +32,14 @@ type done struct {
 	outputs []message.Blob
 }
 
-// newLog returns an empty log. Of a micro-batch in each slot it keeps the results of forward and backward, and some
-// of other tasks.
+// newLog returns an empty log.
 func newLog(manifest *message.Manifest, key ed25519.PrivateKey, session []byte, slots int) log {
-	return log{manifest: message.Hash(manifest), numerics: manifest.GetNumerics(), session: slices.Clone(session), key: key, most: 2*slots + 8}
+	return log{manifest: message.Hash(manifest), numerics: manifest.GetNumerics(), session: slices.Clone(session), key: key, most: kept(slots)}
 }
+
+// kept is the number of results that a log keeps: those of forward and backward of a micro-batch in each slot, and some
+// of other tasks.
+func kept(slots int) int { return 2*slots + 8 }
 
 // find returns the result of a task that was done.
 func (l *log) find(name taskName) (done, bool) {

@@ -1,34 +1,57 @@
 package miner
 
-import "github.com/iota-train/iota/learn/model"
+import (
+	"github.com/iota-train/iota/learn/model"
+	"github.com/iota-train/iota/learn/tensor"
+)
 
 // memory is what a stage needs besides its state: pools, so that training allocates nothing once it runs, and buffers
 // that hold nothing between two tasks.
 type memory struct {
 	vectors vectors // as long as the stage's weights
-	wires   vectors // as long as a wire
+	inputs  vectors // as long as a wire
 	tapes   []*model.Tape
 
 	tape  *model.Tape // of work that is done with it at once
 	taped *slot       // whose forward tape still holds, under recompute
 	at    uint64      // with these weights
 
-	tokens            []int32
-	in, out, grad, to []float32 // wires: incoming, outgoing, their gradients (grad comes in, to goes out)
-	check             []float32 // a wire as its receiver decodes it
-	bytes             []byte
+	tokens []int32
+	bytes  []byte
+	wires
+}
+
+// wires are the buffers of a task: the incoming wire, the outgoing one, their gradients (grad comes in, to goes out), and
+// one as its receiver decodes it. Those that a stage has no use for are nil.
+type wires struct {
+	in, out, grad, to, check []float32
+}
+
+// layout carves the wires of a stage.
+func (y *wires) layout(c model.Config, stage int) func(a *tensor.Arena) {
+	wire := c.Rows() * c.WireWidth()
+	return func(a *tensor.Arena) {
+		if stage > 0 {
+			y.in, y.to = a.Take(wire), a.Take(wire)
+		}
+		if stage < c.Stages()-1 {
+			y.out, y.grad = a.Take(wire), a.Take(wire)
+		}
+		if c.Stages() > 1 && tensor.DType(c.Wire) != tensor.F32 {
+			y.check = a.Take(wire)
+		}
+	}
 }
 
 // newMemory returns the memory of a stage.
 func newMemory(s *model.Stage, size int) memory {
 	c := s.Config()
-	wire := c.Rows() * c.WireWidth()
-	buffer := func() []float32 { return make([]float32, wire) }
-	return memory{
-		vectors: vectors{size: size}, wires: vectors{size: wire}, tape: s.NewTape(),
+	y := memory{
+		vectors: vectors{size: size}, inputs: vectors{size: c.Rows() * c.WireWidth()}, tape: s.NewTape(),
 		tokens: make([]int32, c.Batch*(c.SeqLen+1)),
-		in:     buffer(), out: buffer(), grad: buffer(), to: buffer(), check: buffer(),
 	}
+	tensor.Carve(y.wires.layout(c, s.Index()))
+	return y
 }
 
 // vectors lends vectors of one size. Their content is undefined.
@@ -43,7 +66,7 @@ func (p *vectors) take() []float32 {
 		p.free = p.free[:n-1]
 		return x
 	}
-	return make([]float32, p.size)
+	return tensor.New(p.size)
 }
 
 // put takes a vector back; nil is ignored.

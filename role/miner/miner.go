@@ -30,6 +30,7 @@ type Miner struct {
 	manifest *message.Manifest
 	rules    rules
 	config   model.Config
+	total    int // weights of all stages
 	text     *data.Dataset
 	engine   *kernel.Engine
 	log      log
@@ -77,7 +78,7 @@ func New(manifest *message.Manifest, key ed25519.PrivateKey, session []byte, tex
 		return nil, err
 	}
 	return &Miner{
-		manifest: manifest, rules: r, config: config, text: text, engine: engine,
+		manifest: manifest, rules: r, config: config, total: config.Parameters(), text: text, engine: engine,
 		log: newLog(manifest, key, session, r.slots),
 	}, nil
 }

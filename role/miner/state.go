@@ -50,10 +50,10 @@ type private struct {
 func (m *Miner) newPrivate(stage int) private {
 	p, size := private{stage: stage}, m.config.StageSize(stage)
 	if m.rules.optimizer == adamW {
-		p.m, p.v = make([]float32, size), make([]float32, size)
+		p.m, p.v = tensor.New(size), tensor.New(size)
 	}
 	if m.rules.share != tensor.F32 {
-		p.residual = make([]float32, size)
+		p.residual = tensor.New(size)
 	}
 	return p
 }
@@ -61,9 +61,17 @@ func (m *Miner) newPrivate(stage int) private {
 // set copies o, into the memory of p where it fits.
 func (p *private) set(o private) {
 	p.stage, p.t = o.stage, o.t
-	p.m = append(p.m[:0], o.m...)
-	p.v = append(p.v[:0], o.v...)
-	p.residual = append(p.residual[:0], o.residual...)
+	p.m, p.v, p.residual = copied(p.m, o.m), copied(p.v, o.v), copied(p.residual, o.residual)
+}
+
+// copied returns a copy of x, in to if it fits.
+func copied(to, x []float32) []float32 {
+	if cap(to) < len(x) {
+		to = tensor.New(len(x))
+	}
+	to = to[:len(x)]
+	copy(to, x)
+	return to
 }
 
 // hold adds a holder to a version.
@@ -126,7 +134,7 @@ func (m *Miner) freeSlot(i int) {
 	m.slots = slices.Delete(m.slots, i, i+1)
 	m.release(s.weights)
 	m.memory.putTape(s.tape)
-	m.memory.wires.put(s.in)
+	m.memory.inputs.put(s.in)
 	if m.memory.taped == s {
 		m.memory.taped = nil
 	}

@@ -82,7 +82,7 @@ func (m *Miner) takeStep(r *message.Receipt) error {
 	r.GradientNorm = norm
 	scale := float32(1)
 	if m.rules.clip > 0 {
-		scale = optim.Clip(norm, optim.StageLimit(m.rules.clip, m.size, m.config.Parameters()))
+		scale = optim.Clip(norm, optim.StageLimit(m.rules.clip, m.size, m.total))
 	}
 	w := m.writable()
 	m.private.t++

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package tensor
+
+// hugePages does nothing: the system decides.
+func hugePages([]byte) {}
