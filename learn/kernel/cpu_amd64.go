@@ -56,7 +56,7 @@ func dotIsExact() bool {
 	}
 	joinBF16x12AVX512(&a[0], pairs)
 	joinBF16x32AVX512(&b[0], pairs)
-	dot12AVX512(&got[0], 32*floatBytes, &a[0], &b[0], 32*floatBytes, pairs, tileAdd, math.MaxUint32)
+	dot12AVX512(&got[0], &got[0], 32*floatBytes, &a[0], &b[0], 32*floatBytes, pairs, tileAdd, math.MaxUint32)
 	return got == want
 }
 

@@ -147,6 +147,12 @@ func (s *scratch) strips(p product, right []float32, from, to int) {
 			}
 			for r := 0; r < height; r += rows {
 				t.left, t.c, t.rows = &s.a[r*size], &p.c.Data[(i+r)*stride+n], min(rows, height-r)
+				t.next = t.c
+				if r+rows < height {
+					t.next = &p.c.Data[(i+r+rows)*stride+n]
+				} else if n+cols < width {
+					t.next = &p.c.Data[i*stride+n+cols]
+				}
 				t.compute(s)
 			}
 		}

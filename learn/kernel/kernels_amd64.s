@@ -2,82 +2,43 @@
 
 #include "textflag.h"
 
-// func tile12AVX512(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+// func tile12AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 // Requires: AVX, AVX512F, MMX+, SSE
-TEXT ·tile12AVX512(SB), NOSPLIT, $8-56
-	MOVL       mask+52(FP), AX
-	KMOVW      AX, K1
-	SHRL       $0x10, AX
-	KMOVW      AX, K2
-	SHRL       $0x10, AX
-	MOVQ       c+0(FP), AX
-	MOVQ       cRow+8(FP), CX
-	MOVB       flags+48(FP), DL
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
-	VXORPS     Y4, Y4, Y4
-	VXORPS     Y5, Y5, Y5
-	VXORPS     Y6, Y6, Y6
-	VXORPS     Y7, Y7, Y7
-	VXORPS     Y8, Y8, Y8
-	VXORPS     Y9, Y9, Y9
-	VXORPS     Y10, Y10, Y10
-	VXORPS     Y11, Y11, Y11
-	VXORPS     Y12, Y12, Y12
-	VXORPS     Y13, Y13, Y13
-	VXORPS     Y14, Y14, Y14
-	VXORPS     Y15, Y15, Y15
-	VXORPS     Y16, Y16, Y16
-	VXORPS     Y17, Y17, Y17
-	VXORPS     Y18, Y18, Y18
-	VXORPS     Y19, Y19, Y19
-	VXORPS     Y20, Y20, Y20
-	VXORPS     Y21, Y21, Y21
-	VXORPS     Y22, Y22, Y22
-	VXORPS     Y23, Y23, Y23
-	TESTB      $0x01, DL
-	JNZ        load
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	JMP        begin
-
-load:
+TEXT ·tile12AVX512(SB), NOSPLIT, $8-64
+	MOVL      mask+60(FP), AX
+	KMOVW     AX, K1
+	SHRL      $0x10, AX
+	KMOVW     AX, K2
+	SHRL      $0x10, AX
+	MOVQ      c+0(FP), AX
+	MOVQ      cRow+16(FP), CX
+	MOVB      flags+56(FP), DL
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
+	VXORPS    Y4, Y4, Y4
+	VXORPS    Y5, Y5, Y5
+	VXORPS    Y6, Y6, Y6
+	VXORPS    Y7, Y7, Y7
+	VXORPS    Y8, Y8, Y8
+	VXORPS    Y9, Y9, Y9
+	VXORPS    Y10, Y10, Y10
+	VXORPS    Y11, Y11, Y11
+	VXORPS    Y12, Y12, Y12
+	VXORPS    Y13, Y13, Y13
+	VXORPS    Y14, Y14, Y14
+	VXORPS    Y15, Y15, Y15
+	VXORPS    Y16, Y16, Y16
+	VXORPS    Y17, Y17, Y17
+	VXORPS    Y18, Y18, Y18
+	VXORPS    Y19, Y19, Y19
+	VXORPS    Y20, Y20, Y20
+	VXORPS    Y21, Y21, Y21
+	VXORPS    Y22, Y22, Y22
+	VXORPS    Y23, Y23, Y23
+	TESTB     $0x01, DL
+	JZ        fetch
 	VMOVUPS.Z (AX), K1, Z0
 	VMOVUPS.Z 64(AX), K2, Z1
 	ADDQ      CX, AX
@@ -115,21 +76,58 @@ load:
 	VMOVUPS.Z 64(AX), K2, Z23
 	ADDQ      CX, AX
 
-begin:
-	MOVB    flags+48(FP), AL
-	TESTB   $0x02, AL
-	JZ      keep
-	STMXCSR (SP)
-	MOVL    (SP), CX
-	ORL     $0x00008040, CX
-	MOVL    CX, 4(SP)
-	LDMXCSR 4(SP)
+fetch:
+	MOVQ       next+8(FP), AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	MOVB       flags+56(FP), AL
+	TESTB      $0x02, AL
+	JZ         keep
+	STMXCSR    (SP)
+	MOVL       (SP), CX
+	ORL        $0x00008040, CX
+	MOVL       CX, 4(SP)
+	LDMXCSR    4(SP)
 
 keep:
-	MOVQ a+16(FP), CX
-	MOVQ b+24(FP), DX
-	MOVQ bRow+32(FP), BX
-	MOVQ k+40(FP), SI
+	MOVQ a+24(FP), CX
+	MOVQ b+32(FP), DX
+	MOVQ bRow+40(FP), BX
+	MOVQ k+48(FP), SI
 	LEAQ (BX)(BX*2), DI
 	SUBQ $0x04, SI
 	JL   rest
@@ -347,7 +345,7 @@ done:
 
 kept:
 	MOVQ    c+0(FP), AX
-	MOVQ    cRow+8(FP), CX
+	MOVQ    cRow+16(FP), CX
 	VMOVUPS Z0, K1, (AX)
 	VMOVUPS Z1, K2, 64(AX)
 	ADDQ    CX, AX
@@ -387,62 +385,35 @@ kept:
 	VZEROUPPER
 	RET
 
-// func tile8AVX512(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+// func tile8AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 // Requires: AVX, AVX512F, MMX+, SSE
-TEXT ·tile8AVX512(SB), NOSPLIT, $8-56
-	MOVL       mask+52(FP), AX
-	KMOVW      AX, K1
-	SHRL       $0x10, AX
-	KMOVW      AX, K2
-	SHRL       $0x10, AX
-	MOVQ       c+0(FP), AX
-	MOVQ       cRow+8(FP), CX
-	MOVB       flags+48(FP), DL
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
-	VXORPS     Y4, Y4, Y4
-	VXORPS     Y5, Y5, Y5
-	VXORPS     Y6, Y6, Y6
-	VXORPS     Y7, Y7, Y7
-	VXORPS     Y8, Y8, Y8
-	VXORPS     Y9, Y9, Y9
-	VXORPS     Y10, Y10, Y10
-	VXORPS     Y11, Y11, Y11
-	VXORPS     Y12, Y12, Y12
-	VXORPS     Y13, Y13, Y13
-	VXORPS     Y14, Y14, Y14
-	VXORPS     Y15, Y15, Y15
-	TESTB      $0x01, DL
-	JNZ        load
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	JMP        begin
-
-load:
+TEXT ·tile8AVX512(SB), NOSPLIT, $8-64
+	MOVL      mask+60(FP), AX
+	KMOVW     AX, K1
+	SHRL      $0x10, AX
+	KMOVW     AX, K2
+	SHRL      $0x10, AX
+	MOVQ      c+0(FP), AX
+	MOVQ      cRow+16(FP), CX
+	MOVB      flags+56(FP), DL
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
+	VXORPS    Y4, Y4, Y4
+	VXORPS    Y5, Y5, Y5
+	VXORPS    Y6, Y6, Y6
+	VXORPS    Y7, Y7, Y7
+	VXORPS    Y8, Y8, Y8
+	VXORPS    Y9, Y9, Y9
+	VXORPS    Y10, Y10, Y10
+	VXORPS    Y11, Y11, Y11
+	VXORPS    Y12, Y12, Y12
+	VXORPS    Y13, Y13, Y13
+	VXORPS    Y14, Y14, Y14
+	VXORPS    Y15, Y15, Y15
+	TESTB     $0x01, DL
+	JZ        fetch
 	VMOVUPS.Z (AX), K1, Z0
 	VMOVUPS.Z 64(AX), K2, Z1
 	ADDQ      CX, AX
@@ -468,21 +439,46 @@ load:
 	VMOVUPS.Z 64(AX), K2, Z15
 	ADDQ      CX, AX
 
-begin:
-	MOVB    flags+48(FP), AL
-	TESTB   $0x02, AL
-	JZ      keep
-	STMXCSR (SP)
-	MOVL    (SP), CX
-	ORL     $0x00008040, CX
-	MOVL    CX, 4(SP)
-	LDMXCSR 4(SP)
+fetch:
+	MOVQ       next+8(FP), AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	MOVB       flags+56(FP), AL
+	TESTB      $0x02, AL
+	JZ         keep
+	STMXCSR    (SP)
+	MOVL       (SP), CX
+	ORL        $0x00008040, CX
+	MOVL       CX, 4(SP)
+	LDMXCSR    4(SP)
 
 keep:
-	MOVQ a+16(FP), CX
-	MOVQ b+24(FP), DX
-	MOVQ bRow+32(FP), BX
-	MOVQ k+40(FP), SI
+	MOVQ a+24(FP), CX
+	MOVQ b+32(FP), DX
+	MOVQ bRow+40(FP), BX
+	MOVQ k+48(FP), SI
 	LEAQ (BX)(BX*2), DI
 	SUBQ $0x04, SI
 	JL   rest
@@ -640,7 +636,7 @@ done:
 
 kept:
 	MOVQ    c+0(FP), AX
-	MOVQ    cRow+8(FP), CX
+	MOVQ    cRow+16(FP), CX
 	VMOVUPS Z0, K1, (AX)
 	VMOVUPS Z1, K2, 64(AX)
 	ADDQ    CX, AX
@@ -668,42 +664,27 @@ kept:
 	VZEROUPPER
 	RET
 
-// func tile4AVX512(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+// func tile4AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 // Requires: AVX, AVX512F, MMX+, SSE
-TEXT ·tile4AVX512(SB), NOSPLIT, $8-56
-	MOVL       mask+52(FP), AX
-	KMOVW      AX, K1
-	SHRL       $0x10, AX
-	KMOVW      AX, K2
-	SHRL       $0x10, AX
-	MOVQ       c+0(FP), AX
-	MOVQ       cRow+8(FP), CX
-	MOVB       flags+48(FP), DL
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
-	VXORPS     Y4, Y4, Y4
-	VXORPS     Y5, Y5, Y5
-	VXORPS     Y6, Y6, Y6
-	VXORPS     Y7, Y7, Y7
-	TESTB      $0x01, DL
-	JNZ        load
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	JMP        begin
-
-load:
+TEXT ·tile4AVX512(SB), NOSPLIT, $8-64
+	MOVL      mask+60(FP), AX
+	KMOVW     AX, K1
+	SHRL      $0x10, AX
+	KMOVW     AX, K2
+	SHRL      $0x10, AX
+	MOVQ      c+0(FP), AX
+	MOVQ      cRow+16(FP), CX
+	MOVB      flags+56(FP), DL
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
+	VXORPS    Y4, Y4, Y4
+	VXORPS    Y5, Y5, Y5
+	VXORPS    Y6, Y6, Y6
+	VXORPS    Y7, Y7, Y7
+	TESTB     $0x01, DL
+	JZ        fetch
 	VMOVUPS.Z (AX), K1, Z0
 	VMOVUPS.Z 64(AX), K2, Z1
 	ADDQ      CX, AX
@@ -717,21 +698,34 @@ load:
 	VMOVUPS.Z 64(AX), K2, Z7
 	ADDQ      CX, AX
 
-begin:
-	MOVB    flags+48(FP), AL
-	TESTB   $0x02, AL
-	JZ      keep
-	STMXCSR (SP)
-	MOVL    (SP), CX
-	ORL     $0x00008040, CX
-	MOVL    CX, 4(SP)
-	LDMXCSR 4(SP)
+fetch:
+	MOVQ       next+8(FP), AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	MOVB       flags+56(FP), AL
+	TESTB      $0x02, AL
+	JZ         keep
+	STMXCSR    (SP)
+	MOVL       (SP), CX
+	ORL        $0x00008040, CX
+	MOVL       CX, 4(SP)
+	LDMXCSR    4(SP)
 
 keep:
-	MOVQ a+16(FP), CX
-	MOVQ b+24(FP), DX
-	MOVQ bRow+32(FP), BX
-	MOVQ k+40(FP), SI
+	MOVQ a+24(FP), CX
+	MOVQ b+32(FP), DX
+	MOVQ bRow+40(FP), BX
+	MOVQ k+48(FP), SI
 	LEAQ (BX)(BX*2), DI
 	SUBQ $0x04, SI
 	JL   rest
@@ -829,7 +823,7 @@ done:
 
 kept:
 	MOVQ    c+0(FP), AX
-	MOVQ    cRow+8(FP), CX
+	MOVQ    cRow+16(FP), CX
 	VMOVUPS Z0, K1, (AX)
 	VMOVUPS Z1, K2, 64(AX)
 	ADDQ    CX, AX
@@ -845,32 +839,23 @@ kept:
 	VZEROUPPER
 	RET
 
-// func tile2AVX512(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+// func tile2AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 // Requires: AVX, AVX512F, MMX+, SSE
-TEXT ·tile2AVX512(SB), NOSPLIT, $8-56
-	MOVL       mask+52(FP), AX
-	KMOVW      AX, K1
-	SHRL       $0x10, AX
-	KMOVW      AX, K2
-	SHRL       $0x10, AX
-	MOVQ       c+0(FP), AX
-	MOVQ       cRow+8(FP), CX
-	MOVB       flags+48(FP), DL
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
-	TESTB      $0x01, DL
-	JNZ        load
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	JMP        begin
-
-load:
+TEXT ·tile2AVX512(SB), NOSPLIT, $8-64
+	MOVL      mask+60(FP), AX
+	KMOVW     AX, K1
+	SHRL      $0x10, AX
+	KMOVW     AX, K2
+	SHRL      $0x10, AX
+	MOVQ      c+0(FP), AX
+	MOVQ      cRow+16(FP), CX
+	MOVB      flags+56(FP), DL
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
+	TESTB     $0x01, DL
+	JZ        fetch
 	VMOVUPS.Z (AX), K1, Z0
 	VMOVUPS.Z 64(AX), K2, Z1
 	ADDQ      CX, AX
@@ -878,21 +863,28 @@ load:
 	VMOVUPS.Z 64(AX), K2, Z3
 	ADDQ      CX, AX
 
-begin:
-	MOVB    flags+48(FP), AL
-	TESTB   $0x02, AL
-	JZ      keep
-	STMXCSR (SP)
-	MOVL    (SP), CX
-	ORL     $0x00008040, CX
-	MOVL    CX, 4(SP)
-	LDMXCSR 4(SP)
+fetch:
+	MOVQ       next+8(FP), AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	MOVB       flags+56(FP), AL
+	TESTB      $0x02, AL
+	JZ         keep
+	STMXCSR    (SP)
+	MOVL       (SP), CX
+	ORL        $0x00008040, CX
+	MOVL       CX, 4(SP)
+	LDMXCSR    4(SP)
 
 keep:
-	MOVQ a+16(FP), CX
-	MOVQ b+24(FP), DX
-	MOVQ bRow+32(FP), BX
-	MOVQ k+40(FP), SI
+	MOVQ a+24(FP), CX
+	MOVQ b+32(FP), DX
+	MOVQ bRow+40(FP), BX
+	MOVQ k+48(FP), SI
 	LEAQ (BX)(BX*2), DI
 	SUBQ $0x04, SI
 	JL   rest
@@ -960,7 +952,7 @@ done:
 
 kept:
 	MOVQ    c+0(FP), AX
-	MOVQ    cRow+8(FP), CX
+	MOVQ    cRow+16(FP), CX
 	VMOVUPS Z0, K1, (AX)
 	VMOVUPS Z1, K2, 64(AX)
 	ADDQ    CX, AX
@@ -970,46 +962,44 @@ kept:
 	VZEROUPPER
 	RET
 
-// func tile1AVX512(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+// func tile1AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 // Requires: AVX, AVX512F, MMX+, SSE
-TEXT ·tile1AVX512(SB), NOSPLIT, $8-56
-	MOVL       mask+52(FP), AX
-	KMOVW      AX, K1
-	SHRL       $0x10, AX
-	KMOVW      AX, K2
-	SHRL       $0x10, AX
-	MOVQ       c+0(FP), AX
-	MOVQ       cRow+8(FP), CX
-	MOVB       flags+48(FP), DL
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	TESTB      $0x01, DL
-	JNZ        load
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	JMP        begin
-
-load:
+TEXT ·tile1AVX512(SB), NOSPLIT, $8-64
+	MOVL      mask+60(FP), AX
+	KMOVW     AX, K1
+	SHRL      $0x10, AX
+	KMOVW     AX, K2
+	SHRL      $0x10, AX
+	MOVQ      c+0(FP), AX
+	MOVQ      cRow+16(FP), CX
+	MOVB      flags+56(FP), DL
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	TESTB     $0x01, DL
+	JZ        fetch
 	VMOVUPS.Z (AX), K1, Z0
 	VMOVUPS.Z 64(AX), K2, Z1
 	ADDQ      CX, AX
 
-begin:
-	MOVB    flags+48(FP), AL
-	TESTB   $0x02, AL
-	JZ      keep
-	STMXCSR (SP)
-	MOVL    (SP), CX
-	ORL     $0x00008040, CX
-	MOVL    CX, 4(SP)
-	LDMXCSR 4(SP)
+fetch:
+	MOVQ       next+8(FP), AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	MOVB       flags+56(FP), AL
+	TESTB      $0x02, AL
+	JZ         keep
+	STMXCSR    (SP)
+	MOVL       (SP), CX
+	ORL        $0x00008040, CX
+	MOVL       CX, 4(SP)
+	LDMXCSR    4(SP)
 
 keep:
-	MOVQ a+16(FP), CX
-	MOVQ b+24(FP), DX
-	MOVQ bRow+32(FP), BX
-	MOVQ k+40(FP), SI
+	MOVQ a+24(FP), CX
+	MOVQ b+32(FP), DX
+	MOVQ bRow+40(FP), BX
+	MOVQ k+48(FP), SI
 	LEAQ (BX)(BX*2), DI
 	SUBQ $0x04, SI
 	JL   rest
@@ -1062,7 +1052,7 @@ done:
 
 kept:
 	MOVQ    c+0(FP), AX
-	MOVQ    cRow+8(FP), CX
+	MOVQ    cRow+16(FP), CX
 	VMOVUPS Z0, K1, (AX)
 	VMOVUPS Z1, K2, 64(AX)
 	ADDQ    CX, AX
@@ -1556,47 +1546,26 @@ pair:
 	VZEROUPPER
 	RET
 
-// func tile6AVX2(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8)
+// func tile6AVX2(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8)
 // Requires: AVX, FMA3, MMX+, SSE
-TEXT ·tile6AVX2(SB), NOSPLIT, $8-49
-	MOVQ       c+0(FP), AX
-	MOVQ       cRow+8(FP), CX
-	MOVB       flags+48(FP), DL
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
-	VXORPS     Y4, Y4, Y4
-	VXORPS     Y5, Y5, Y5
-	VXORPS     Y6, Y6, Y6
-	VXORPS     Y7, Y7, Y7
-	VXORPS     Y8, Y8, Y8
-	VXORPS     Y9, Y9, Y9
-	VXORPS     Y10, Y10, Y10
-	VXORPS     Y11, Y11, Y11
-	TESTB      $0x01, DL
-	JNZ        load
-	PREFETCHT0 (AX)
-	PREFETCHT0 32(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 32(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 32(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 32(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 32(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 32(AX)
-	ADDQ       CX, AX
-	JMP        begin
-
-load:
+TEXT ·tile6AVX2(SB), NOSPLIT, $8-57
+	MOVQ    c+0(FP), AX
+	MOVQ    cRow+16(FP), CX
+	MOVB    flags+56(FP), DL
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	VXORPS  Y8, Y8, Y8
+	VXORPS  Y9, Y9, Y9
+	VXORPS  Y10, Y10, Y10
+	VXORPS  Y11, Y11, Y11
+	TESTB   $0x01, DL
+	JZ      fetch
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
 	ADDQ    CX, AX
@@ -1616,21 +1585,40 @@ load:
 	VMOVUPS 32(AX), Y11
 	ADDQ    CX, AX
 
-begin:
-	MOVB    flags+48(FP), AL
-	TESTB   $0x02, AL
-	JZ      keep
-	STMXCSR (SP)
-	MOVL    (SP), CX
-	ORL     $0x00008040, CX
-	MOVL    CX, 4(SP)
-	LDMXCSR 4(SP)
+fetch:
+	MOVQ       next+8(FP), AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	MOVB       flags+56(FP), AL
+	TESTB      $0x02, AL
+	JZ         keep
+	STMXCSR    (SP)
+	MOVL       (SP), CX
+	ORL        $0x00008040, CX
+	MOVL       CX, 4(SP)
+	LDMXCSR    4(SP)
 
 keep:
-	MOVQ a+16(FP), CX
-	MOVQ b+24(FP), DX
-	MOVQ bRow+32(FP), BX
-	MOVQ k+40(FP), SI
+	MOVQ a+24(FP), CX
+	MOVQ b+32(FP), DX
+	MOVQ bRow+40(FP), BX
+	MOVQ k+48(FP), SI
 	LEAQ (BX)(BX*2), DI
 	SUBQ $0x04, SI
 	JL   rest
@@ -1758,7 +1746,7 @@ done:
 
 kept:
 	MOVQ    c+0(FP), AX
-	MOVQ    cRow+8(FP), CX
+	MOVQ    cRow+16(FP), CX
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	ADDQ    CX, AX
@@ -1780,37 +1768,22 @@ kept:
 	VZEROUPPER
 	RET
 
-// func tile4AVX2(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8)
+// func tile4AVX2(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8)
 // Requires: AVX, FMA3, MMX+, SSE
-TEXT ·tile4AVX2(SB), NOSPLIT, $8-49
-	MOVQ       c+0(FP), AX
-	MOVQ       cRow+8(FP), CX
-	MOVB       flags+48(FP), DL
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
-	VXORPS     Y4, Y4, Y4
-	VXORPS     Y5, Y5, Y5
-	VXORPS     Y6, Y6, Y6
-	VXORPS     Y7, Y7, Y7
-	TESTB      $0x01, DL
-	JNZ        load
-	PREFETCHT0 (AX)
-	PREFETCHT0 32(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 32(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 32(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 32(AX)
-	ADDQ       CX, AX
-	JMP        begin
-
-load:
+TEXT ·tile4AVX2(SB), NOSPLIT, $8-57
+	MOVQ    c+0(FP), AX
+	MOVQ    cRow+16(FP), CX
+	MOVB    flags+56(FP), DL
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	TESTB   $0x01, DL
+	JZ      fetch
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
 	ADDQ    CX, AX
@@ -1824,21 +1797,34 @@ load:
 	VMOVUPS 32(AX), Y7
 	ADDQ    CX, AX
 
-begin:
-	MOVB    flags+48(FP), AL
-	TESTB   $0x02, AL
-	JZ      keep
-	STMXCSR (SP)
-	MOVL    (SP), CX
-	ORL     $0x00008040, CX
-	MOVL    CX, 4(SP)
-	LDMXCSR 4(SP)
+fetch:
+	MOVQ       next+8(FP), AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	MOVB       flags+56(FP), AL
+	TESTB      $0x02, AL
+	JZ         keep
+	STMXCSR    (SP)
+	MOVL       (SP), CX
+	ORL        $0x00008040, CX
+	MOVL       CX, 4(SP)
+	LDMXCSR    4(SP)
 
 keep:
-	MOVQ a+16(FP), CX
-	MOVQ b+24(FP), DX
-	MOVQ bRow+32(FP), BX
-	MOVQ k+40(FP), SI
+	MOVQ a+24(FP), CX
+	MOVQ b+32(FP), DX
+	MOVQ bRow+40(FP), BX
+	MOVQ k+48(FP), SI
 	LEAQ (BX)(BX*2), DI
 	SUBQ $0x04, SI
 	JL   rest
@@ -1936,7 +1922,7 @@ done:
 
 kept:
 	MOVQ    c+0(FP), AX
-	MOVQ    cRow+8(FP), CX
+	MOVQ    cRow+16(FP), CX
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	ADDQ    CX, AX
@@ -1952,27 +1938,18 @@ kept:
 	VZEROUPPER
 	RET
 
-// func tile2AVX2(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8)
+// func tile2AVX2(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8)
 // Requires: AVX, FMA3, MMX+, SSE
-TEXT ·tile2AVX2(SB), NOSPLIT, $8-49
-	MOVQ       c+0(FP), AX
-	MOVQ       cRow+8(FP), CX
-	MOVB       flags+48(FP), DL
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
-	TESTB      $0x01, DL
-	JNZ        load
-	PREFETCHT0 (AX)
-	PREFETCHT0 32(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 32(AX)
-	ADDQ       CX, AX
-	JMP        begin
-
-load:
+TEXT ·tile2AVX2(SB), NOSPLIT, $8-57
+	MOVQ    c+0(FP), AX
+	MOVQ    cRow+16(FP), CX
+	MOVB    flags+56(FP), DL
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	TESTB   $0x01, DL
+	JZ      fetch
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
 	ADDQ    CX, AX
@@ -1980,21 +1957,28 @@ load:
 	VMOVUPS 32(AX), Y3
 	ADDQ    CX, AX
 
-begin:
-	MOVB    flags+48(FP), AL
-	TESTB   $0x02, AL
-	JZ      keep
-	STMXCSR (SP)
-	MOVL    (SP), CX
-	ORL     $0x00008040, CX
-	MOVL    CX, 4(SP)
-	LDMXCSR 4(SP)
+fetch:
+	MOVQ       next+8(FP), AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	MOVB       flags+56(FP), AL
+	TESTB      $0x02, AL
+	JZ         keep
+	STMXCSR    (SP)
+	MOVL       (SP), CX
+	ORL        $0x00008040, CX
+	MOVL       CX, 4(SP)
+	LDMXCSR    4(SP)
 
 keep:
-	MOVQ a+16(FP), CX
-	MOVQ b+24(FP), DX
-	MOVQ bRow+32(FP), BX
-	MOVQ k+40(FP), SI
+	MOVQ a+24(FP), CX
+	MOVQ b+32(FP), DX
+	MOVQ bRow+40(FP), BX
+	MOVQ k+48(FP), SI
 	LEAQ (BX)(BX*2), DI
 	SUBQ $0x04, SI
 	JL   rest
@@ -2062,7 +2046,7 @@ done:
 
 kept:
 	MOVQ    c+0(FP), AX
-	MOVQ    cRow+8(FP), CX
+	MOVQ    cRow+16(FP), CX
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	ADDQ    CX, AX
@@ -2072,41 +2056,39 @@ kept:
 	VZEROUPPER
 	RET
 
-// func tile1AVX2(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8)
+// func tile1AVX2(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8)
 // Requires: AVX, FMA3, MMX+, SSE
-TEXT ·tile1AVX2(SB), NOSPLIT, $8-49
-	MOVQ       c+0(FP), AX
-	MOVQ       cRow+8(FP), CX
-	MOVB       flags+48(FP), DL
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	TESTB      $0x01, DL
-	JNZ        load
-	PREFETCHT0 (AX)
-	PREFETCHT0 32(AX)
-	ADDQ       CX, AX
-	JMP        begin
-
-load:
+TEXT ·tile1AVX2(SB), NOSPLIT, $8-57
+	MOVQ    c+0(FP), AX
+	MOVQ    cRow+16(FP), CX
+	MOVB    flags+56(FP), DL
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	TESTB   $0x01, DL
+	JZ      fetch
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
 	ADDQ    CX, AX
 
-begin:
-	MOVB    flags+48(FP), AL
-	TESTB   $0x02, AL
-	JZ      keep
-	STMXCSR (SP)
-	MOVL    (SP), CX
-	ORL     $0x00008040, CX
-	MOVL    CX, 4(SP)
-	LDMXCSR 4(SP)
+fetch:
+	MOVQ       next+8(FP), AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	MOVB       flags+56(FP), AL
+	TESTB      $0x02, AL
+	JZ         keep
+	STMXCSR    (SP)
+	MOVL       (SP), CX
+	ORL        $0x00008040, CX
+	MOVL       CX, 4(SP)
+	LDMXCSR    4(SP)
 
 keep:
-	MOVQ a+16(FP), CX
-	MOVQ b+24(FP), DX
-	MOVQ bRow+32(FP), BX
-	MOVQ k+40(FP), SI
+	MOVQ a+24(FP), CX
+	MOVQ b+32(FP), DX
+	MOVQ bRow+40(FP), BX
+	MOVQ k+48(FP), SI
 	LEAQ (BX)(BX*2), DI
 	SUBQ $0x04, SI
 	JL   rest
@@ -2159,7 +2141,7 @@ done:
 
 kept:
 	MOVQ    c+0(FP), AX
-	MOVQ    cRow+8(FP), CX
+	MOVQ    cRow+16(FP), CX
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	ADDQ    CX, AX
@@ -2518,82 +2500,43 @@ pair:
 	VZEROUPPER
 	RET
 
-// func dot12AVX512(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+// func dot12AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·dot12AVX512(SB), NOSPLIT, $0-56
-	MOVL       mask+52(FP), AX
-	KMOVW      AX, K1
-	SHRL       $0x10, AX
-	KMOVW      AX, K2
-	SHRL       $0x10, AX
-	MOVQ       c+0(FP), AX
-	MOVQ       cRow+8(FP), CX
-	MOVB       flags+48(FP), DL
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
-	VXORPS     Y4, Y4, Y4
-	VXORPS     Y5, Y5, Y5
-	VXORPS     Y6, Y6, Y6
-	VXORPS     Y7, Y7, Y7
-	VXORPS     Y8, Y8, Y8
-	VXORPS     Y9, Y9, Y9
-	VXORPS     Y10, Y10, Y10
-	VXORPS     Y11, Y11, Y11
-	VXORPS     Y12, Y12, Y12
-	VXORPS     Y13, Y13, Y13
-	VXORPS     Y14, Y14, Y14
-	VXORPS     Y15, Y15, Y15
-	VXORPS     Y16, Y16, Y16
-	VXORPS     Y17, Y17, Y17
-	VXORPS     Y18, Y18, Y18
-	VXORPS     Y19, Y19, Y19
-	VXORPS     Y20, Y20, Y20
-	VXORPS     Y21, Y21, Y21
-	VXORPS     Y22, Y22, Y22
-	VXORPS     Y23, Y23, Y23
-	TESTB      $0x01, DL
-	JNZ        load
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	JMP        begin
-
-load:
+TEXT ·dot12AVX512(SB), NOSPLIT, $0-64
+	MOVL      mask+60(FP), AX
+	KMOVW     AX, K1
+	SHRL      $0x10, AX
+	KMOVW     AX, K2
+	SHRL      $0x10, AX
+	MOVQ      c+0(FP), AX
+	MOVQ      cRow+16(FP), CX
+	MOVB      flags+56(FP), DL
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
+	VXORPS    Y4, Y4, Y4
+	VXORPS    Y5, Y5, Y5
+	VXORPS    Y6, Y6, Y6
+	VXORPS    Y7, Y7, Y7
+	VXORPS    Y8, Y8, Y8
+	VXORPS    Y9, Y9, Y9
+	VXORPS    Y10, Y10, Y10
+	VXORPS    Y11, Y11, Y11
+	VXORPS    Y12, Y12, Y12
+	VXORPS    Y13, Y13, Y13
+	VXORPS    Y14, Y14, Y14
+	VXORPS    Y15, Y15, Y15
+	VXORPS    Y16, Y16, Y16
+	VXORPS    Y17, Y17, Y17
+	VXORPS    Y18, Y18, Y18
+	VXORPS    Y19, Y19, Y19
+	VXORPS    Y20, Y20, Y20
+	VXORPS    Y21, Y21, Y21
+	VXORPS    Y22, Y22, Y22
+	VXORPS    Y23, Y23, Y23
+	TESTB     $0x01, DL
+	JZ        fetch
 	VMOVUPS.Z (AX), K1, Z0
 	VMOVUPS.Z 64(AX), K2, Z1
 	ADDQ      CX, AX
@@ -2631,14 +2574,51 @@ load:
 	VMOVUPS.Z 64(AX), K2, Z23
 	ADDQ      CX, AX
 
-begin:
-	MOVQ a+16(FP), AX
-	MOVQ b+24(FP), CX
-	MOVQ bRow+32(FP), DX
-	MOVQ k+40(FP), BX
-	LEAQ (DX)(DX*2), SI
-	SUBQ $0x04, BX
-	JL   rest
+fetch:
+	MOVQ       next+8(FP), AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	MOVQ       a+24(FP), AX
+	MOVQ       b+32(FP), CX
+	MOVQ       bRow+40(FP), DX
+	MOVQ       k+48(FP), BX
+	LEAQ       (DX)(DX*2), SI
+	SUBQ       $0x04, BX
+	JL         rest
 
 turn:
 	VMOVUPS      (CX), Z24
@@ -3208,7 +3188,7 @@ one:
 
 done:
 	MOVQ    c+0(FP), AX
-	MOVQ    cRow+8(FP), CX
+	MOVQ    cRow+16(FP), CX
 	VMOVUPS Z0, K1, (AX)
 	VMOVUPS Z1, K2, 64(AX)
 	ADDQ    CX, AX
@@ -3248,62 +3228,35 @@ done:
 	VZEROUPPER
 	RET
 
-// func dot8AVX512(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+// func dot8AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·dot8AVX512(SB), NOSPLIT, $0-56
-	MOVL       mask+52(FP), AX
-	KMOVW      AX, K1
-	SHRL       $0x10, AX
-	KMOVW      AX, K2
-	SHRL       $0x10, AX
-	MOVQ       c+0(FP), AX
-	MOVQ       cRow+8(FP), CX
-	MOVB       flags+48(FP), DL
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
-	VXORPS     Y4, Y4, Y4
-	VXORPS     Y5, Y5, Y5
-	VXORPS     Y6, Y6, Y6
-	VXORPS     Y7, Y7, Y7
-	VXORPS     Y8, Y8, Y8
-	VXORPS     Y9, Y9, Y9
-	VXORPS     Y10, Y10, Y10
-	VXORPS     Y11, Y11, Y11
-	VXORPS     Y12, Y12, Y12
-	VXORPS     Y13, Y13, Y13
-	VXORPS     Y14, Y14, Y14
-	VXORPS     Y15, Y15, Y15
-	TESTB      $0x01, DL
-	JNZ        load
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	JMP        begin
-
-load:
+TEXT ·dot8AVX512(SB), NOSPLIT, $0-64
+	MOVL      mask+60(FP), AX
+	KMOVW     AX, K1
+	SHRL      $0x10, AX
+	KMOVW     AX, K2
+	SHRL      $0x10, AX
+	MOVQ      c+0(FP), AX
+	MOVQ      cRow+16(FP), CX
+	MOVB      flags+56(FP), DL
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
+	VXORPS    Y4, Y4, Y4
+	VXORPS    Y5, Y5, Y5
+	VXORPS    Y6, Y6, Y6
+	VXORPS    Y7, Y7, Y7
+	VXORPS    Y8, Y8, Y8
+	VXORPS    Y9, Y9, Y9
+	VXORPS    Y10, Y10, Y10
+	VXORPS    Y11, Y11, Y11
+	VXORPS    Y12, Y12, Y12
+	VXORPS    Y13, Y13, Y13
+	VXORPS    Y14, Y14, Y14
+	VXORPS    Y15, Y15, Y15
+	TESTB     $0x01, DL
+	JZ        fetch
 	VMOVUPS.Z (AX), K1, Z0
 	VMOVUPS.Z 64(AX), K2, Z1
 	ADDQ      CX, AX
@@ -3329,14 +3282,39 @@ load:
 	VMOVUPS.Z 64(AX), K2, Z15
 	ADDQ      CX, AX
 
-begin:
-	MOVQ a+16(FP), AX
-	MOVQ b+24(FP), CX
-	MOVQ bRow+32(FP), DX
-	MOVQ k+40(FP), BX
-	LEAQ (DX)(DX*2), SI
-	SUBQ $0x04, BX
-	JL   rest
+fetch:
+	MOVQ       next+8(FP), AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	MOVQ       a+24(FP), AX
+	MOVQ       b+32(FP), CX
+	MOVQ       bRow+40(FP), DX
+	MOVQ       k+48(FP), BX
+	LEAQ       (DX)(DX*2), SI
+	SUBQ       $0x04, BX
+	JL         rest
 
 turn:
 	VMOVUPS      (CX), Z16
@@ -3726,7 +3704,7 @@ one:
 
 done:
 	MOVQ    c+0(FP), AX
-	MOVQ    cRow+8(FP), CX
+	MOVQ    cRow+16(FP), CX
 	VMOVUPS Z0, K1, (AX)
 	VMOVUPS Z1, K2, 64(AX)
 	ADDQ    CX, AX
@@ -3754,42 +3732,27 @@ done:
 	VZEROUPPER
 	RET
 
-// func dot4AVX512(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+// func dot4AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·dot4AVX512(SB), NOSPLIT, $0-56
-	MOVL       mask+52(FP), AX
-	KMOVW      AX, K1
-	SHRL       $0x10, AX
-	KMOVW      AX, K2
-	SHRL       $0x10, AX
-	MOVQ       c+0(FP), AX
-	MOVQ       cRow+8(FP), CX
-	MOVB       flags+48(FP), DL
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
-	VXORPS     Y4, Y4, Y4
-	VXORPS     Y5, Y5, Y5
-	VXORPS     Y6, Y6, Y6
-	VXORPS     Y7, Y7, Y7
-	TESTB      $0x01, DL
-	JNZ        load
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	JMP        begin
-
-load:
+TEXT ·dot4AVX512(SB), NOSPLIT, $0-64
+	MOVL      mask+60(FP), AX
+	KMOVW     AX, K1
+	SHRL      $0x10, AX
+	KMOVW     AX, K2
+	SHRL      $0x10, AX
+	MOVQ      c+0(FP), AX
+	MOVQ      cRow+16(FP), CX
+	MOVB      flags+56(FP), DL
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
+	VXORPS    Y4, Y4, Y4
+	VXORPS    Y5, Y5, Y5
+	VXORPS    Y6, Y6, Y6
+	VXORPS    Y7, Y7, Y7
+	TESTB     $0x01, DL
+	JZ        fetch
 	VMOVUPS.Z (AX), K1, Z0
 	VMOVUPS.Z 64(AX), K2, Z1
 	ADDQ      CX, AX
@@ -3803,14 +3766,27 @@ load:
 	VMOVUPS.Z 64(AX), K2, Z7
 	ADDQ      CX, AX
 
-begin:
-	MOVQ a+16(FP), AX
-	MOVQ b+24(FP), CX
-	MOVQ bRow+32(FP), DX
-	MOVQ k+40(FP), BX
-	LEAQ (DX)(DX*2), SI
-	SUBQ $0x04, BX
-	JL   rest
+fetch:
+	MOVQ       next+8(FP), AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	MOVQ       a+24(FP), AX
+	MOVQ       b+32(FP), CX
+	MOVQ       bRow+40(FP), DX
+	MOVQ       k+48(FP), BX
+	LEAQ       (DX)(DX*2), SI
+	SUBQ       $0x04, BX
+	JL         rest
 
 turn:
 	VMOVUPS      (CX), Z8
@@ -4020,7 +3996,7 @@ one:
 
 done:
 	MOVQ    c+0(FP), AX
-	MOVQ    cRow+8(FP), CX
+	MOVQ    cRow+16(FP), CX
 	VMOVUPS Z0, K1, (AX)
 	VMOVUPS Z1, K2, 64(AX)
 	ADDQ    CX, AX
@@ -4036,32 +4012,23 @@ done:
 	VZEROUPPER
 	RET
 
-// func dot2AVX512(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+// func dot2AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·dot2AVX512(SB), NOSPLIT, $0-56
-	MOVL       mask+52(FP), AX
-	KMOVW      AX, K1
-	SHRL       $0x10, AX
-	KMOVW      AX, K2
-	SHRL       $0x10, AX
-	MOVQ       c+0(FP), AX
-	MOVQ       cRow+8(FP), CX
-	MOVB       flags+48(FP), DL
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
-	TESTB      $0x01, DL
-	JNZ        load
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	JMP        begin
-
-load:
+TEXT ·dot2AVX512(SB), NOSPLIT, $0-64
+	MOVL      mask+60(FP), AX
+	KMOVW     AX, K1
+	SHRL      $0x10, AX
+	KMOVW     AX, K2
+	SHRL      $0x10, AX
+	MOVQ      c+0(FP), AX
+	MOVQ      cRow+16(FP), CX
+	MOVB      flags+56(FP), DL
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	VXORPS    Y2, Y2, Y2
+	VXORPS    Y3, Y3, Y3
+	TESTB     $0x01, DL
+	JZ        fetch
 	VMOVUPS.Z (AX), K1, Z0
 	VMOVUPS.Z 64(AX), K2, Z1
 	ADDQ      CX, AX
@@ -4069,14 +4036,21 @@ load:
 	VMOVUPS.Z 64(AX), K2, Z3
 	ADDQ      CX, AX
 
-begin:
-	MOVQ a+16(FP), AX
-	MOVQ b+24(FP), CX
-	MOVQ bRow+32(FP), DX
-	MOVQ k+40(FP), BX
-	LEAQ (DX)(DX*2), SI
-	SUBQ $0x04, BX
-	JL   rest
+fetch:
+	MOVQ       next+8(FP), AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	MOVQ       a+24(FP), AX
+	MOVQ       b+32(FP), CX
+	MOVQ       bRow+40(FP), DX
+	MOVQ       k+48(FP), BX
+	LEAQ       (DX)(DX*2), SI
+	SUBQ       $0x04, BX
+	JL         rest
 
 turn:
 	VMOVUPS      (CX), Z4
@@ -4196,7 +4170,7 @@ one:
 
 done:
 	MOVQ    c+0(FP), AX
-	MOVQ    cRow+8(FP), CX
+	MOVQ    cRow+16(FP), CX
 	VMOVUPS Z0, K1, (AX)
 	VMOVUPS Z1, K2, 64(AX)
 	ADDQ    CX, AX
@@ -4206,39 +4180,37 @@ done:
 	VZEROUPPER
 	RET
 
-// func dot1AVX512(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+// func dot1AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·dot1AVX512(SB), NOSPLIT, $0-56
-	MOVL       mask+52(FP), AX
-	KMOVW      AX, K1
-	SHRL       $0x10, AX
-	KMOVW      AX, K2
-	SHRL       $0x10, AX
-	MOVQ       c+0(FP), AX
-	MOVQ       cRow+8(FP), CX
-	MOVB       flags+48(FP), DL
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	TESTB      $0x01, DL
-	JNZ        load
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ       CX, AX
-	JMP        begin
-
-load:
+TEXT ·dot1AVX512(SB), NOSPLIT, $0-64
+	MOVL      mask+60(FP), AX
+	KMOVW     AX, K1
+	SHRL      $0x10, AX
+	KMOVW     AX, K2
+	SHRL      $0x10, AX
+	MOVQ      c+0(FP), AX
+	MOVQ      cRow+16(FP), CX
+	MOVB      flags+56(FP), DL
+	VXORPS    Y0, Y0, Y0
+	VXORPS    Y1, Y1, Y1
+	TESTB     $0x01, DL
+	JZ        fetch
 	VMOVUPS.Z (AX), K1, Z0
 	VMOVUPS.Z 64(AX), K2, Z1
 	ADDQ      CX, AX
 
-begin:
-	MOVQ a+16(FP), AX
-	MOVQ b+24(FP), CX
-	MOVQ bRow+32(FP), DX
-	MOVQ k+40(FP), BX
-	LEAQ (DX)(DX*2), SI
-	SUBQ $0x04, BX
-	JL   rest
+fetch:
+	MOVQ       next+8(FP), AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       CX, AX
+	MOVQ       a+24(FP), AX
+	MOVQ       b+32(FP), CX
+	MOVQ       bRow+40(FP), DX
+	MOVQ       k+48(FP), BX
+	LEAQ       (DX)(DX*2), SI
+	SUBQ       $0x04, BX
+	JL         rest
 
 turn:
 	VMOVUPS      (CX), Z2
@@ -4313,7 +4285,7 @@ one:
 
 done:
 	MOVQ    c+0(FP), AX
-	MOVQ    cRow+8(FP), CX
+	MOVQ    cRow+16(FP), CX
 	VMOVUPS Z0, K1, (AX)
 	VMOVUPS Z1, K2, 64(AX)
 	ADDQ    CX, AX

@@ -5,27 +5,27 @@ package kernel
 // tile12AVX512 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
 //
 //go:noescape
-func tile12AVX512(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+func tile12AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 
 // tile8AVX512 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
 //
 //go:noescape
-func tile8AVX512(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+func tile8AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 
 // tile4AVX512 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
 //
 //go:noescape
-func tile4AVX512(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+func tile4AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 
 // tile2AVX512 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
 //
 //go:noescape
-func tile2AVX512(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+func tile2AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 
 // tile1AVX512 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
 //
 //go:noescape
-func tile1AVX512(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+func tile1AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 
 // transpose12AVX512 transposes blocks, as wide as a vector, that lie side by side in from.
 //
@@ -60,22 +60,22 @@ func swapBF16x32AVX512(x *float32, pairs int)
 // tile6AVX2 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
 //
 //go:noescape
-func tile6AVX2(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8)
+func tile6AVX2(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8)
 
 // tile4AVX2 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
 //
 //go:noescape
-func tile4AVX2(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8)
+func tile4AVX2(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8)
 
 // tile2AVX2 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
 //
 //go:noescape
-func tile2AVX2(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8)
+func tile2AVX2(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8)
 
 // tile1AVX2 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
 //
 //go:noescape
-func tile1AVX2(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8)
+func tile1AVX2(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8)
 
 // transpose6AVX2 transposes blocks, as wide as a vector, that lie side by side in from.
 //
@@ -110,27 +110,27 @@ func swapBF16x16AVX2(x *float32, pairs int)
 // dot12AVX512 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
 //
 //go:noescape
-func dot12AVX512(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+func dot12AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 
 // dot8AVX512 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
 //
 //go:noescape
-func dot8AVX512(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+func dot8AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 
 // dot4AVX512 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
 //
 //go:noescape
-func dot4AVX512(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+func dot4AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 
 // dot2AVX512 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
 //
 //go:noescape
-func dot2AVX512(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+func dot2AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 
 // dot1AVX512 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
 //
 //go:noescape
-func dot1AVX512(c *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+func dot1AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 
 // joinBF16x12AVX512 rounds pairs of packed rows to bfloat16.
 //

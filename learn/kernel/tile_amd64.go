@@ -7,6 +7,7 @@ import "unsafe"
 // elements.
 type tile struct {
 	c, left, right       *float32
+	next                 *float32 // the tile of C that follows, to be fetched
 	cStride, rightStride int
 	rows, cols, depth    int
 	add, bf16            bool
@@ -56,22 +57,22 @@ func (t *tile) fmaAVX512() {
 	depth, flags := t.terms()
 	mask, cRow, bRow := uint32(1<<t.cols-1), uintptr(t.cStride)*floatBytes, uintptr(t.rightStride)*floatBytes
 	for i, rows := 0, 0; i < t.rows; i += rows {
-		c, a := after(t.c, i*t.cStride), after(t.left, i)
+		c, next, a := after(t.c, i*t.cStride), after(t.next, i*t.cStride), after(t.left, i)
 		switch rows = t.rows - i; {
 		case rows >= 12:
 			rows = 12
-			tile12AVX512(c, cRow, a, t.right, bRow, depth, flags, mask)
+			tile12AVX512(c, next, cRow, a, t.right, bRow, depth, flags, mask)
 		case rows >= 8:
 			rows = 8
-			tile8AVX512(c, cRow, a, t.right, bRow, depth, flags, mask)
+			tile8AVX512(c, next, cRow, a, t.right, bRow, depth, flags, mask)
 		case rows >= 4:
 			rows = 4
-			tile4AVX512(c, cRow, a, t.right, bRow, depth, flags, mask)
+			tile4AVX512(c, next, cRow, a, t.right, bRow, depth, flags, mask)
 		case rows >= 2:
 			rows = 2
-			tile2AVX512(c, cRow, a, t.right, bRow, depth, flags, mask)
+			tile2AVX512(c, next, cRow, a, t.right, bRow, depth, flags, mask)
 		default:
-			tile1AVX512(c, cRow, a, t.right, bRow, depth, flags, mask)
+			tile1AVX512(c, next, cRow, a, t.right, bRow, depth, flags, mask)
 		}
 	}
 }
@@ -82,22 +83,22 @@ func (t *tile) dotAVX512() {
 	pairs := depth / 2
 	mask, cRow, bRow := uint32(1<<t.cols-1), uintptr(t.cStride)*floatBytes, uintptr(t.rightStride)*floatBytes
 	for i, rows := 0, 0; i < t.rows; i += rows {
-		c, a := after(t.c, i*t.cStride), after(t.left, i)
+		c, next, a := after(t.c, i*t.cStride), after(t.next, i*t.cStride), after(t.left, i)
 		switch rows = t.rows - i; {
 		case rows >= 12:
 			rows = 12
-			dot12AVX512(c, cRow, a, t.right, bRow, pairs, flags, mask)
+			dot12AVX512(c, next, cRow, a, t.right, bRow, pairs, flags, mask)
 		case rows >= 8:
 			rows = 8
-			dot8AVX512(c, cRow, a, t.right, bRow, pairs, flags, mask)
+			dot8AVX512(c, next, cRow, a, t.right, bRow, pairs, flags, mask)
 		case rows >= 4:
 			rows = 4
-			dot4AVX512(c, cRow, a, t.right, bRow, pairs, flags, mask)
+			dot4AVX512(c, next, cRow, a, t.right, bRow, pairs, flags, mask)
 		case rows >= 2:
 			rows = 2
-			dot2AVX512(c, cRow, a, t.right, bRow, pairs, flags, mask)
+			dot2AVX512(c, next, cRow, a, t.right, bRow, pairs, flags, mask)
 		default:
-			dot1AVX512(c, cRow, a, t.right, bRow, pairs, flags, mask)
+			dot1AVX512(c, next, cRow, a, t.right, bRow, pairs, flags, mask)
 		}
 	}
 }
@@ -107,19 +108,19 @@ func (t *tile) fmaAVX2(to *float32, stride int) {
 	depth, flags := t.terms()
 	cRow, bRow := uintptr(stride)*floatBytes, uintptr(t.rightStride)*floatBytes
 	for i, rows := 0, 0; i < t.rows; i += rows {
-		c, a := after(to, i*stride), after(t.left, i)
+		c, next, a := after(to, i*stride), after(t.next, i*stride), after(t.left, i)
 		switch rows = t.rows - i; {
 		case rows >= 6:
 			rows = 6
-			tile6AVX2(c, cRow, a, t.right, bRow, depth, flags)
+			tile6AVX2(c, next, cRow, a, t.right, bRow, depth, flags)
 		case rows >= 4:
 			rows = 4
-			tile4AVX2(c, cRow, a, t.right, bRow, depth, flags)
+			tile4AVX2(c, next, cRow, a, t.right, bRow, depth, flags)
 		case rows >= 2:
 			rows = 2
-			tile2AVX2(c, cRow, a, t.right, bRow, depth, flags)
+			tile2AVX2(c, next, cRow, a, t.right, bRow, depth, flags)
 		default:
-			tile1AVX2(c, cRow, a, t.right, bRow, depth, flags)
+			tile1AVX2(c, next, cRow, a, t.right, bRow, depth, flags)
 		}
 	}
 }

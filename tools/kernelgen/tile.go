@@ -28,9 +28,9 @@ type tileKernel struct {
 const unroll = 4
 
 func (t *tileKernel) generate() {
-	signature := "func(c *float32, cRow uintptr, a, b *float32, bRow uintptr, k int, flags uint8)"
+	signature := "func(c, next *float32, cRow uintptr, a, b *float32, bRow uintptr, k int, flags uint8)"
 	if t.isa == avx512 {
-		signature = "func(c *float32, cRow uintptr, a, b *float32, bRow uintptr, k int, flags uint8, mask uint32)"
+		signature = "func(c, next *float32, cRow uintptr, a, b *float32, bRow uintptr, k int, flags uint8, mask uint32)"
 	}
 	name := fmt.Sprintf("tile%d%s", t.rows, t.name)
 	if t.dot {
@@ -63,8 +63,8 @@ func (t *tileKernel) columnMasks() {
 	}
 }
 
-// start sets the accumulators to +0, or to what C holds. C is fetched in both
-// cases, as it will be written.
+// start sets the accumulators to +0, or to what C holds, and begins to fetch the
+// next tile of C, which is far away in memory and needed all at once.
 func (t *tileKernel) start() {
 	t.acc = make([][2]vecReg, t.rows)
 	c, cRow := Load(Param("c"), GP64()), Load(Param("cRow"), GP64())
@@ -76,21 +76,20 @@ func (t *tileKernel) start() {
 		}
 	}
 	TESTB(Imm(flagAdd), flags)
-	JNZ(LabelRef("load"))
-	for range t.acc {
-		PREFETCHT0(Mem{Base: c})
-		PREFETCHT0(Mem{Base: c, Disp: t.bytes})
-		ADDQ(cRow, c)
-	}
-	JMP(LabelRef("begin"))
-	Label("load")
+	JZ(LabelRef("fetch"))
 	for r := range t.acc {
 		for j := range t.acc[r] {
 			t.load(Mem{Base: c, Disp: j * t.bytes}, t.acc[r][j], j)
 		}
 		ADDQ(cRow, c)
 	}
-	Label("begin")
+	Label("fetch")
+	next := Load(Param("next"), GP64())
+	for range t.acc {
+		PREFETCHT0(Mem{Base: next})
+		PREFETCHT0(Mem{Base: next, Disp: 64})
+		ADDQ(cRow, next)
+	}
 }
 
 // Flags of a tile, as in learn/kernel.
