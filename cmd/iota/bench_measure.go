@@ -59,12 +59,12 @@ func (b *stageBench) measure(one stageCase, precision string, threads int) (*mea
 	both := func() { s.both(); calls++ }
 	for range b.rounds {
 		m.forward.seconds = append(m.forward.seconds, b.timed(s.forward))
-		m.forward.peaks = append(m.forward.peaks, kernel.FMAPeak(threads))
+		m.forward.peaks = append(m.forward.peaks, kernel.FMAPeak(threads, b.work))
 		calls = 0
 		objects := allocated(&memory)
 		m.both.seconds = append(m.both.seconds, b.timed(both))
 		m.allocations = append(m.allocations, float64(allocated(&memory)-objects)/float64(calls))
-		m.both.peaks = append(m.both.peaks, kernel.FMAPeak(threads))
+		m.both.peaks = append(m.both.peaks, kernel.FMAPeak(threads, b.work))
 		m.step.seconds = append(m.step.seconds, b.timed(s.step))
 	}
 	m.held = heap() - before

@@ -5,24 +5,27 @@ import (
 	"time"
 )
 
-// FMAPeak measures a loop of independent fused multiply-adds on the given number
-// of threads, the best of several runs, and returns GFLOP/s: the limit that a
-// matrix product is compared with.
-func FMAPeak(threads int) float64 {
-	const runs, rounds = 8, 1 << 20
-	best := 0.0
-	for range runs {
-		var flops float64
-		var done sync.WaitGroup
-		start := time.Now()
-		for range threads - 1 {
-			done.Go(func() { fmaLoop(rounds) })
-		}
-		flops = fmaLoop(rounds) * float64(threads)
-		done.Wait()
-		best = max(best, flops/time.Since(start).Seconds()/1e9)
+// FMAPeak runs independent fused multiply-adds on the given number of threads for
+// a while and returns GFLOP/s, on average: the limit that work of the same length
+// is compared with, on a machine that others may use too.
+func FMAPeak(threads int, long time.Duration) float64 {
+	const rounds = 1 << 16
+	flops := make([]float64, threads)
+	var done sync.WaitGroup
+	start := time.Now()
+	for i := range flops {
+		done.Go(func() {
+			for time.Since(start) < long {
+				flops[i] += fmaLoop(rounds)
+			}
+		})
 	}
-	return best
+	done.Wait()
+	seconds, total := time.Since(start).Seconds(), 0.0
+	for _, n := range flops {
+		total += n
+	}
+	return total / seconds / 1e9
 }
 
 // portableFMALoop runs a chain of rounds fma32 and returns its floating-point

@@ -11,10 +11,14 @@ import (
 // tileKernel describes a micro-kernel of the matrix product: a tile of C, rows
 // high and two vectors wide, that accumulates in registers over a block of k.
 //
-// A row of B is two vector loads; each element of A is broadcast and serves
-// both. A lies packed, strip elements per k, and B anywhere, bRow bytes from one
-// k to the next. The AVX-512 kernel takes a mask of C's columns, for tiles at the
-// right edge; B's are all there, as a masked load costs a slot of the multiplier.
+// A row of B is two vector loads; each element of A is broadcast and serves both.
+// A lies packed, strip elements per k, and B anywhere, bRow bytes from one k to
+// the next.
+//
+// With AVX-512 the multiplications of every other row broadcast for themselves:
+// fewer instructions, and as many loads as the processor can do meanwhile. A mask
+// tells which of C's columns there are, for tiles at the right edge; B's are all
+// there, as a masked load costs a slot of the multiplier.
 type tileKernel struct {
 	isa
 	rows, strip int
@@ -159,8 +163,15 @@ func (t *tileKernel) term(a reg.Register, u int, b Mem) {
 		VMOVUPS(at, right[j])
 	}
 	for r := range t.acc {
+		element := Mem{Base: a, Disp: 4 * (u*t.strip + r)}
+		if r%2 == 1 && t.isa == avx512 && !t.dot {
+			for j := range right {
+				VFMADD231PS_BCST(element, right[j], t.acc[r][j])
+			}
+			continue
+		}
 		left := t.vector()
-		VBROADCASTSS(Mem{Base: a, Disp: 4 * (u*t.strip + r)}, left)
+		VBROADCASTSS(element, left)
 		for j := range right {
 			t.multiply(right[j], left, t.acc[r][j])
 		}
