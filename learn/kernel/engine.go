@@ -9,7 +9,7 @@ type Engine struct {
 	threads  int
 	numerics Numerics
 	args     rowArgs                  // arguments of the running element-wise call
-	mul      product                  // arguments of the running product
+	mul      shared                   // arguments of the running product
 	item     func(sub *Engine, i int) // argument of the running For
 	pack     scratch                  // packed operands
 	subs     []*Engine                // one-thread engines, one per worker

@@ -50,13 +50,13 @@ func (p product) empty() {
 
 // computeRows runs the portable product, row by row on all threads.
 func (e *Engine) computeRows(p product) {
-	e.mul = p
+	e.mul.block = p
 	e.fork(p.c.Rows, func(e *Engine, _, i int) {
-		p := e.mul
+		p := e.mul.block
 		p.a, p.c = p.a.part(i, 0, 1, p.a.Cols), p.c.part(i, 0, 1, p.c.Cols)
 		p.portable()
 	})
-	e.mul = product{}
+	e.mul = shared{}
 }
 
 // portable computes the product in plain Go: the definition.

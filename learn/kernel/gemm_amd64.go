@@ -7,14 +7,23 @@ package kernel
 
 // scratch is an engine's memory for packed operands.
 type scratch struct {
-	a, b []float32       // some strips, and a block
+	a    []float32       // some strips
+	b    [2][]float32    // a block, and the next one if threads work together
 	edge [6 * 16]float32 // an AVX2 tile that reaches over the right edge
 }
 
-// ready allocates the memory at its full size, once.
-func (s *scratch) ready() {
-	if s.b == nil && active != portable {
-		s.a, s.b = aligned(together*12*blockK), aligned(blockK*columnsPerBlock)
+// ready allocates the memory for so many blocks at its full size, once.
+func (s *scratch) ready(blocks int) {
+	if active == portable {
+		return
+	}
+	if s.a == nil {
+		s.a = aligned(together * 12 * blockK)
+	}
+	for i := range s.b[:blocks] {
+		if s.b[i] == nil {
+			s.b[i] = aligned(blockK * columnsPerBlock)
+		}
 	}
 }
 
@@ -26,9 +35,9 @@ const (
 	floatBytes = 4
 )
 
-// columnsPerBlock is the number of columns of B that are packed at once: half of
-// the second cache.
-var columnsPerBlock = max(256, secondCache/2/(blockK*floatBytes)&^31)
+// columnsPerBlock is the number of columns of B that are packed at once: a quarter
+// of the second cache.
+var columnsPerBlock = max(256, secondCache/4/(blockK*floatBytes)&^31)
 
 // tileSize is the size of the active variant's tile of C.
 func tileSize() (rows, cols int) {
@@ -44,35 +53,61 @@ func (p product) compute(s *scratch) {
 		p.portable()
 		return
 	}
-	s.ready()
+	s.ready(1)
 	for i := range p.blocks() {
 		b := p.block(i)
-		s.packB(b, 0, b.panels())
-		s.strips(b, s.b, 0, b.c.Rows)
+		b.packB(s.b[0], 0, b.panels())
+		s.strips(b, s.b[0], 0, b.c.Rows)
 	}
 }
 
-// computeTogether runs the product on all threads: block after block, they pack B
-// and then share the strips of A.
+// shared is a product that threads share: the strips of one block, and after
+// them the panels of the next.
+type shared struct {
+	block, next     product
+	packed, packing []float32
+}
+
+// computeTogether runs the product on all threads. Packing the next block fills
+// the time until the last strip of a block is done.
 func (e *Engine) computeTogether(p product) {
 	if active == portable {
 		e.computeRows(p)
 		return
 	}
-	e.pack.ready()
-	for i := range p.blocks() {
-		b := p.block(i)
-		e.mul = b
-		e.fork((b.panels()+together-1)/together, func(e *Engine, _, i int) {
-			e.pack.packB(e.mul, i*together, min((i+1)*together, e.mul.panels()))
-		})
-		e.fork(b.stripItems(), func(e *Engine, worker, i int) {
-			from, to := e.mul.stripItem(i)
-			e.subs[worker].pack.strips(e.mul, e.pack.b, from, to)
-		})
+	e.pack.ready(2)
+	e.mul = shared{next: p.block(0), packing: e.pack.b[0]}
+	e.fork(e.mul.next.panelItems(), (*Engine).packItem)
+	for i, n := 0, p.blocks(); i < n; i++ {
+		e.mul = shared{block: e.mul.next, packed: e.mul.packing, packing: e.pack.b[(i+1)%2]}
+		items := e.mul.block.stripItems()
+		if i+1 < n {
+			e.mul.next = p.block(i + 1)
+			items += e.mul.next.panelItems()
+		}
+		e.fork(items, (*Engine).blockItem)
 	}
-	e.mul = product{}
+	e.mul = shared{}
 }
+
+// blockItem computes the i-th share of the strips, or packs one of the panels.
+func (e *Engine) blockItem(worker, i int) {
+	if n := e.mul.block.stripItems(); i >= n {
+		e.packItem(worker, i-n)
+		return
+	}
+	from, to := e.mul.block.stripItem(i)
+	e.subs[worker].pack.strips(e.mul.block, e.mul.packed, from, to)
+}
+
+// packItem packs the i-th share of the next block's panels.
+func (e *Engine) packItem(_, i int) {
+	next := e.mul.next
+	next.packB(e.mul.packing, i*together, min((i+1)*together, next.panels()))
+}
+
+// panelItems returns the number of shares of a block's panels.
+func (p product) panelItems() int { return (p.panels() + together - 1) / together }
 
 // blocks returns the number of blocks of B.
 func (p product) blocks() int {

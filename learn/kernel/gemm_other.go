@@ -5,7 +5,10 @@ package kernel
 // scratch would hold packed operands.
 type scratch struct{}
 
-func (*scratch) ready() {}
+func (*scratch) ready(int) {}
+
+// shared is a product that threads share.
+type shared struct{ block product }
 
 func (p product) compute(*scratch) { p.portable() }
 

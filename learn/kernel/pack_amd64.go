@@ -37,7 +37,7 @@ func (p product) panels() int {
 // packB packs the panels [from, to) of a block of B: in a panel, row after row.
 // What is missing of the last panel is zero. Panels that are read where they lie
 // are left out.
-func (s *scratch) packB(p product, from, to int) {
+func (p product) packB(out []float32, from, to int) {
 	_, cols := tileSize()
 	b, size := p.b, cols*packedRows(p.b.Rows)
 	whole := b.Cols / cols
@@ -46,10 +46,10 @@ func (s *scratch) packB(p product, from, to int) {
 	}
 	for n := from; n < min(to, whole) && !b.Trans; n += together {
 		parts := min(together, min(to, whole)-n)
-		copyPanels(&s.b[n*size], size, b.part(0, n*cols, b.Rows, parts*cols), parts)
+		copyPanels(&out[n*size], size, b.part(0, n*cols, b.Rows, parts*cols), parts)
 	}
 	for n := from; n < to; n++ {
-		panel := s.b[n*size:][:size]
+		panel := out[n*size:][:size]
 		switch part := b.part(0, n*cols, b.Rows, min(cols, b.Cols-n*cols)); {
 		case part.Cols < cols:
 			packEdge(panel, part, cols)

@@ -93,7 +93,7 @@ func (t *team) join(e *Engine, worker int, last uint64) uint64 {
 func (e *Engine) start() {
 	for len(e.subs) < e.threads {
 		sub := NewFor(e.numerics, 1)
-		sub.pack.ready()
+		sub.pack.ready(1)
 		e.subs = append(e.subs, sub)
 	}
 	t := &e.team
