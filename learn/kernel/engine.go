@@ -1,6 +1,9 @@
 package kernel
 
-import "runtime"
+import (
+	"runtime"
+	"sync/atomic"
+)
 
 // Engine is a number of threads and the scratch memory they need. One goroutine
 // at a time may use it. Threads split outputs, never a sum, so their number
@@ -11,6 +14,7 @@ type Engine struct {
 	args     rowArgs                  // arguments of the running element-wise call
 	mul      shared                   // arguments of the running product
 	item     func(sub *Engine, i int) // argument of the running For
+	bad      atomic.Bool              // result of the running AllFinite
 	pack     scratch                  // packed operands
 	subs     []*Engine                // one-thread engines, one per worker
 	team     team
@@ -66,6 +70,7 @@ type rowArgs struct {
 	rope                *Rope
 	inverse             bool
 	adamW               [10]float32
+	bad                 *atomic.Bool
 }
 
 // minWork is the number of elements that is worth a thread's while.

@@ -61,6 +61,7 @@ func (c rowCase) call(e *Engine, out map[string][]float32, use func(name string,
 	x, y, w, rows, d := c.in[0], c.in[1], c.in[2][:c.d], c.rows, c.d
 	Add(use("add", 0), y)
 	e.Add(use("add on all", 0), y)
+	e.Copy(use("copy", 0), y)
 	Sub(use("sub", 0), y)
 	Mul(use("mul", 0), y)
 	Axpy(use("axpy", 0), y, 0.3)
@@ -71,6 +72,9 @@ func (c rowCase) call(e *Engine, out map[string][]float32, use func(name string,
 	finite := float32(0)
 	if AllFinite(x) {
 		finite = 1
+	}
+	if e.AllFinite(x) {
+		finite += 2
 	}
 	out["finite"] = []float32{finite}
 	for name, sum := range map[string]float64{"dot": Dot(x, y), "squares": SumSquares(x)} {

@@ -38,6 +38,27 @@ func SumSquares(x []float32) float64 { return Dot(x, x) }
 // AllFinite reports whether x holds neither NaN nor infinity.
 func AllFinite(x []float32) bool { return notFinite(x) == 0 } // NaN is not equal to 0
 
+// AllFinite is the function AllFinite on all threads.
+func (e *Engine) AllFinite(x []float32) bool {
+	e.bad.Store(false)
+	e.rows(rowArgs{run: finitePart, n: len(x), grain: lanes, x: x, bad: &e.bad}, 1)
+	return !e.bad.Load()
+}
+
+func finitePart(a *rowArgs, from, to int) {
+	if !AllFinite(a.x[from:to]) {
+		a.bad.Store(true)
+	}
+}
+
+// Copy copies src to dst, which is at least as long.
+func (e *Engine) Copy(dst, src []float32) {
+	n := len(src)
+	e.rows(rowArgs{run: copyPart, n: n, grain: lanes, y: dst[:n], x: src}, 1)
+}
+
+func copyPart(a *rowArgs, from, to int) { copy(a.y[from:to], a.x[from:to]) }
+
 // AdamWCoef holds the numbers of one AdamW step, each rounded once to float32.
 type AdamWCoef struct {
 	Grad               float32 // factor of the gradient: clipping, mean

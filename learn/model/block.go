@@ -26,7 +26,7 @@ func (s *Stage) forwardBlock(w []float32, i int, t *Tape, out []float32) {
 		clear(b.h)
 		takeChannels(b.h, s.d, t.in, s.k, s.rows)
 	} else {
-		copy(b.h, b.x)
+		s.e.Copy(b.h, b.x)
 	}
 	s.addToResidual(w, at.o, at.factored, b.h, b.mixed)
 
@@ -35,7 +35,7 @@ func (s *Stage) forwardBlock(w []float32, i int, t *Tape, out []float32) {
 	e.MatMul(kernel.M(b.up, s.rows, s.f), dense(b.n2), at.up.mat(w).T())
 	e.SiLUMul(b.u, b.gate, b.up)
 	if !at.sends {
-		copy(b.y, b.h)
+		s.e.Copy(b.y, b.h)
 		s.addToResidual(w, at.down, at.factored, b.y, b.u)
 		return
 	}

@@ -44,7 +44,7 @@ func (s *Stage) leave(t *Tape, dx, grad, din []float32) {
 		}
 		s.embeddingBackward(t, dx, grad)
 	case s.config.Boundary == None:
-		copy(din, dx)
+		s.e.Copy(din, dx)
 	case s.config.Boundary == SSN:
 		s.e.MatMul(s.wire(din), d, s.subspace())
 	}

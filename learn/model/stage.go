@@ -94,7 +94,7 @@ func (s *Stage) Forward(w []float32, tokens []int32, in, out []float32, t *Tape)
 	y := t.blocks[len(t.blocks)-1].y
 	switch s.config.Boundary {
 	case None:
-		copy(out, y)
+		s.e.Copy(out, y)
 	case SSN:
 		s.toSubspace(out, y, t.inputs)
 	}
@@ -126,7 +126,7 @@ func (s *Stage) Backward(w []float32, t *Tape, dout, grad, din []float32) {
 	case s.last():
 		s.backwardHead(w, t, dx, grad)
 	case s.config.Boundary == None:
-		copy(dx, dout)
+		s.e.Copy(dx, dout)
 	case s.config.Boundary == SSN:
 		s.e.MatMul(kernel.M(dx, s.rows, s.d), s.wire(dout), s.subspace().T())
 	}

@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/iota-train/iota/learn/kernel"
 	"github.com/iota-train/iota/learn/model"
 	"github.com/iota-train/iota/protocol/message"
 )
@@ -132,7 +131,7 @@ func (m *Miner) goBack(w *work, v *version, tape *model.Tape, dout []float32) er
 		din = nil
 	}
 	m.stage.Backward(v.w, tape, dout, g, din)
-	finite := kernel.AllFinite(g)
+	finite := m.engine.AllFinite(g)
 	if finite && din != nil {
 		finite = m.send(w, din) == nil
 	}

@@ -95,7 +95,7 @@ func (m *Miner) takeStep(r *message.Receipt) error {
 		a.StepScaled(m.engine, params, w, m.sum, m.private.m, m.private.v, scale, m.rate, int(m.private.t))
 	}
 	for _, x := range [][]float32{w, m.private.m, m.private.v} {
-		if !kernel.AllFinite(x) {
+		if !m.engine.AllFinite(x) {
 			return errOverflow
 		}
 	}
