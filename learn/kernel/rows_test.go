@@ -22,9 +22,10 @@ type rowCase struct {
 func drawRows(t *rapid.T) rowCase {
 	rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 	kind := rapid.IntRange(0, 3).Draw(t, "kind")
-	c := rowCase{
-		rows: rapid.IntRange(1, 20).Draw(t, "rows"),
-		d:    rapid.OneOf(rapid.IntRange(0, 100), rapid.IntRange(4000, 4100)).Draw(t, "d"),
+	c := rowCase{d: rapid.OneOf(rapid.IntRange(0, 100), rapid.IntRange(4000, 4100)).Draw(t, "d")}
+	c.rows = rapid.IntRange(1, 20).Draw(t, "rows")
+	if c.d > 100 {
+		c.rows = min(c.rows, 6) // enough for several threads
 	}
 	for i := range c.in {
 		c.in[i] = make([]float32, c.rows*c.d)
