@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -113,5 +114,25 @@ func TestNewStageRefusesWhatDoesNotExist(t *testing.T) {
 	}
 	if _, err := model.NewStage(odd("none", 0), 0, kernel.New(1)); err == nil {
 		t.Error("a stage without blocks was made")
+	}
+}
+
+func TestLongRowsOverALargeVocabulary(t *testing.T) {
+	if kernel.Variant() == "portable" {
+		t.Skip("minutes without assembly")
+	}
+	c := model.Config{
+		Vocab: 50257, Width: 32, Heads: 2, KVHeads: 1, FFN: 64, SeqLen: 4096, Batch: 1,
+		Cuts: []int{1}, RopeTheta: 10000, Boundary: model.None, Wire: "f32",
+	}
+	e := kernel.New(2)
+	defer e.Close()
+	p := newPipeline(t, c, e)
+	loss := p.pass(p.start(1), randomTokens(c, 1))
+	if want := math.Log(float64(c.Vocab)); math.Abs(loss-want) > 0.1 {
+		t.Errorf("loss %v at the start, want about %v", loss, want)
+	}
+	if g := p.grads[0]; !kernel.AllFinite(g) || kernel.SumSquares(g) == 0 {
+		t.Error("the gradient is not finite, or zero")
 	}
 }
