@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/klauspost/cpuid/v2"
-	"golang.org/x/sys/cpu"
 )
 
 // runnable are the variants of this CPU, fastest first.
@@ -14,24 +13,21 @@ var runnable = detect()
 // secondCache is the size in bytes of a core's second cache.
 var secondCache = max(256<<10, cpuid.CPU.Cache.L2)
 
-// detect finds the variants. Package cpu also asks whether the operating system
-// saves the wide registers.
+// detect finds the variants. Supports also asks whether the operating system saves
+// the wide registers.
 func detect() []variant {
-	x := cpu.X86
-	found := []variant{portable}
-	if x.HasAVX2 && x.HasFMA {
-		found = append([]variant{avx2}, found...)
+	has := cpuid.CPU.Supports
+	switch {
+	case !has(cpuid.AVX2, cpuid.FMA3):
+		return []variant{portable}
+	case !has(cpuid.AVX512F, cpuid.AVX512DQ, cpuid.AVX512VL, cpuid.AVX512BW):
+		return []variant{avx2, portable}
+	case !has(cpuid.AVX512BF16) || !dotIsExact():
+		return []variant{avx512, avx2, portable}
+	case dotIsFaster():
+		return []variant{avx512bf16, avx512, avx2, portable}
 	}
-	if x.HasAVX512F && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX512BW {
-		found = append([]variant{avx512}, found...)
-	}
-	if found[0] == avx512 && x.HasAVX512BF16 && dotIsExact() {
-		if dotIsFaster() {
-			return append([]variant{avx512bf16}, found...)
-		}
-		return append([]variant{avx512, avx512bf16}, found[1:]...)
-	}
-	return found
+	return []variant{avx512, avx512bf16, avx2, portable}
 }
 
 // dotIsExact computes known answers of the dot product of bfloat16s: products of
@@ -54,9 +50,9 @@ func dotIsExact() bool {
 			dotRowBF16(want[i*32:][:32], [2]float32{a[k*12+i], a[(k+1)*12+i]}, b[k*32:], b[(k+1)*32:], 1)
 		}
 	}
-	joinBF16x12AVX512(&a[0], pairs)
-	joinBF16x32AVX512(&b[0], pairs)
-	dot12AVX512(&got[0], &got[0], 32*floatBytes, &a[0], &b[0], 32*floatBytes, pairs, tileAdd, math.MaxUint32)
+	join12AVX512(&a[0], pairs)
+	join32AVX512(&b[0], pairs)
+	dotTile12AVX512(&got[0], &got[0], 32*floatBytes, &a[0], &b[0], 32*floatBytes, pairs, tileAdd, math.MaxUint32)
 	return got == want
 }
 

@@ -12,7 +12,7 @@ type Engine struct {
 	threads  int
 	numerics Numerics
 	args     rowArgs                  // arguments of the running element-wise call
-	mul      shared                   // arguments of the running product
+	mul      running                  // arguments of the running product
 	item     func(sub *Engine, i int) // argument of the running For
 	bad      atomic.Bool              // result of the running AllFinite
 	pack     scratch                  // packed operands
@@ -51,7 +51,12 @@ func share(n, grain, index, count int) (from, to int) {
 // a one-thread engine of the calling thread, and f must use no other. Calls may
 // run in any order and at once, so they must not write the same elements.
 func (e *Engine) For(n int, f func(sub *Engine, i int)) {
-	e.start()
+	if e.threads == 1 {
+		for i := range n {
+			f(e, i)
+		}
+		return
+	}
 	e.item = f
 	e.fork(n, func(e *Engine, worker, i int) { e.item(e.subs[worker], i) })
 	e.item = nil

@@ -31,15 +31,11 @@ func (e *Engine) multiply(p product) {
 		p.empty()
 		return
 	}
-	if e.threads == 1 || c.Rows*c.Cols*a.Cols < minProduct {
-		p.compute(&e.pack)
-		return
-	}
-	e.computeTogether(p)
+	e.compute(p)
 }
 
-// minProduct is the number of multiply-adds that is worth more than one thread.
-const minProduct = 1 << 20
+// small tells that the product is not worth more than one thread.
+func (p product) small() bool { return p.c.Rows*p.c.Cols*p.a.Cols < 1<<20 }
 
 // empty is the product of no terms.
 func (p product) empty() {
@@ -48,15 +44,15 @@ func (p product) empty() {
 	}
 }
 
-// computeRows runs the portable product, row by row on all threads.
+// computeRows runs the portable product, row by row.
 func (e *Engine) computeRows(p product) {
-	e.mul.block = p
+	e.mul.rows = p
 	e.fork(p.c.Rows, func(e *Engine, _, i int) {
-		p := e.mul.block
+		p := e.mul.rows
 		p.a, p.c = p.a.part(i, 0, 1, p.a.Cols), p.c.part(i, 0, 1, p.c.Cols)
 		p.portable()
 	})
-	e.mul = shared{}
+	e.mul = running{}
 }
 
 // portable computes the product in plain Go: the definition.

@@ -5,6 +5,18 @@ package kernel
 // together; each panel, now in the first cache, meets each of those strips.
 // Blocking changes no result, so it follows the caches of the machine.
 
+const (
+	blockK  = 256 // terms that a tile adds before it moves on
+	handful = 4   // strips of A, or panels of B, that are packed together
+	// directRows is the number of rows of A below which packing B does not pay.
+	directRows = 96
+	floatBytes = 4
+)
+
+// columnsPerBlock is the number of columns of B that are packed at once: a quarter
+// of the second cache, 256 at least.
+var columnsPerBlock = max(256, secondCache/4/(blockK*floatBytes)&^31)
+
 // scratch is an engine's memory for packed operands.
 type scratch struct {
 	a    []float32       // some strips
@@ -18,7 +30,7 @@ func (s *scratch) ready(blocks int) {
 		return
 	}
 	if s.a == nil {
-		s.a = aligned(together * 12 * blockK)
+		s.a = aligned(handful * 12 * blockK)
 	}
 	for i := range s.b[:blocks] {
 		if s.b[i] == nil {
@@ -27,87 +39,74 @@ func (s *scratch) ready(blocks int) {
 	}
 }
 
-const (
-	blockK   = 256 // terms that a tile adds before it moves on
-	together = 4   // strips of A, or panels of B, that are packed together
-	// directRows is the number of rows of A below which packing B does not pay.
-	directRows = 96
-	floatBytes = 4
-)
-
-// columnsPerBlock is the number of columns of B that are packed at once: a quarter
-// of the second cache.
-var columnsPerBlock = max(256, secondCache/4/(blockK*floatBytes)&^31)
-
-// tileSize is the size of the active variant's tile of C.
-func tileSize() (rows, cols int) {
-	if active == avx512 {
-		return 12, 32
-	}
-	return 6, 16
+// block is the product of one block of B, by these routines.
+type block struct {
+	product
+	*routines
 }
 
-// compute runs the product with the active variant on this goroutine.
-func (p product) compute(s *scratch) {
-	if active == portable {
-		p.portable()
-		return
+// compute runs the product with the active variant.
+func (e *Engine) compute(p product) {
+	switch r := routinesFor(active, p.bf16); {
+	case r == nil:
+		e.computeRows(p)
+	case e.threads == 1 || p.small():
+		e.computeAlone(p, r)
+	default:
+		e.computeTogether(p, r)
 	}
+}
+
+func (e *Engine) computeAlone(p product, r *routines) {
+	s := &e.pack
 	s.ready(1)
 	for i := range p.blocks() {
-		b := p.block(i)
-		b.packB(s.b[0], 0, b.panels())
-		s.strips(b, s.b[0], 0, b.c.Rows)
+		b := block{p.block(i), r}
+		for item := range b.panelItems() {
+			b.packItem(s.b[0], item)
+		}
+		b.compute(s, s.b[0], 0, b.c.Rows)
 	}
 }
 
-// shared is a product that threads share: the strips of one block, and after
+// running is a product that threads share: the strips of one block, and after
 // them the panels of the next.
-type shared struct {
-	block, next     product
+type running struct {
+	block, next     block
 	packed, packing []float32
+	rows            product // of computeRows
 }
 
 // computeTogether runs the product on all threads. Packing the next block fills
 // the time until the last strip of a block is done.
-func (e *Engine) computeTogether(p product) {
-	if active == portable {
-		e.computeRows(p)
-		return
-	}
+func (e *Engine) computeTogether(p product, r *routines) {
 	e.pack.ready(2)
-	e.mul = shared{next: p.block(0), packing: e.pack.b[0]}
+	e.mul = running{next: block{p.block(0), r}, packing: e.pack.b[0]}
 	e.fork(e.mul.next.panelItems(), (*Engine).packItem)
 	for i, n := 0, p.blocks(); i < n; i++ {
-		e.mul = shared{block: e.mul.next, packed: e.mul.packing, packing: e.pack.b[(i+1)%2]}
+		e.mul = running{block: e.mul.next, packed: e.mul.packing, packing: e.pack.b[(i+1)%2]}
 		items := e.mul.block.stripItems()
 		if i+1 < n {
-			e.mul.next = p.block(i + 1)
+			e.mul.next = block{p.block(i + 1), r}
 			items += e.mul.next.panelItems()
 		}
 		e.fork(items, (*Engine).blockItem)
 	}
-	e.mul = shared{}
+	e.mul = running{}
 }
 
-// blockItem computes the i-th share of the strips, or packs one of the panels.
+// blockItem computes the i-th item of the strips, or of the panels behind them.
 func (e *Engine) blockItem(worker, i int) {
-	if n := e.mul.block.stripItems(); i >= n {
+	b := &e.mul.block
+	if n := b.stripItems(); i >= n {
 		e.packItem(worker, i-n)
 		return
 	}
-	from, to := e.mul.block.stripItem(i)
-	e.subs[worker].pack.strips(e.mul.block, e.mul.packed, from, to)
+	from, to := b.stripItem(i)
+	b.compute(&e.subs[worker].pack, e.mul.packed, from, to)
 }
 
-// packItem packs the i-th share of the next block's panels.
-func (e *Engine) packItem(_, i int) {
-	next := e.mul.next
-	next.packB(e.mul.packing, i*together, min((i+1)*together, next.panels()))
-}
-
-// panelItems returns the number of shares of a block's panels.
-func (p product) panelItems() int { return (p.panels() + together - 1) / together }
+func (e *Engine) packItem(_, i int) { e.mul.next.packItem(e.mul.packing, i) }
 
 // blocks returns the number of blocks of B.
 func (p product) blocks() int {
@@ -119,7 +118,7 @@ func (p product) blocks() int {
 // wide. Blocks are equally deep, by a multiple of what packing takes at a time.
 func (p product) blockSize() (depth, deep, wide int) {
 	const grain = 16
-	deep = max(1, (p.b.Rows+blockK-1)/blockK)
+	deep = (p.b.Rows + blockK - 1) / blockK
 	depth = (p.b.Rows + deep*grain - 1) / (deep * grain) * grain
 	return depth, deep, (p.b.Cols + columnsPerBlock - 1) / columnsPerBlock
 }
@@ -137,59 +136,72 @@ func (p product) block(i int) product {
 	return p
 }
 
-// Strips of A are shared out by the handful, and the last ones singly.
+// panelItems is the number of items of packing B.
+func (b *block) panelItems() int { return pieces(pieces(b.b.Cols, b.panel.width), handful) }
 
-// stripItems returns the number of shares of a block.
-func (p product) stripItems() int {
-	n, many := p.stripShares()
-	return many + n - many*together
-}
-
-func (p product) stripShares() (strips, many int) {
-	rows, _ := tileSize()
-	strips = (p.c.Rows + rows - 1) / rows
-	return strips, strips * 3 / 4 / together
-}
-
-// stripItem returns the rows of the i-th share.
-func (p product) stripItem(i int) (from, to int) {
-	rows, _ := tileSize()
-	_, many := p.stripShares()
-	if i < many {
-		return i * together * rows, (i + 1) * together * rows
+// packItem packs the i-th item, but for panels that are read where they lie.
+func (b *block) packItem(out []float32, i int) {
+	from, to := i*handful, min((i+1)*handful, pieces(b.b.Cols, b.panel.width))
+	if b.direct() {
+		from = max(from, b.b.Cols/b.panel.width)
 	}
-	from = (i + many*(together-1)) * rows
-	return from, min(from+rows, p.c.Rows)
+	b.panel.pack(out, b.b, from, to)
 }
 
 // direct tells that whole panels of B are read where they lie.
-func (p product) direct() bool { return !p.bf16 && !p.b.Trans && p.c.Rows < directRows }
+func (b *block) direct() bool { return !b.bf16 && !b.b.Trans && b.c.Rows < directRows }
 
-// strips computes the rows [from, to) of a block whose B is packed in right, with
-// A's part of s.
-func (s *scratch) strips(p product, right []float32, from, to int) {
-	rows, cols := tileSize()
-	depth, width, stride := p.b.Rows, p.b.Cols, p.c.Stride
-	size := packedRows(depth)
-	t := tile{cStride: stride, depth: depth, add: p.add, bf16: p.bf16}
-	for i := from; i < to; i += together * rows {
-		height := min(together*rows, to-i)
-		s.packA(p.a.part(i, 0, height, depth), rows, p.bf16)
+// Strips are taken by the handful, and the last ones singly.
+
+// stripItems is the number of items of computing with a packed B.
+func (b *block) stripItems() int {
+	strips, handfuls := b.strips()
+	return handfuls + strips - handfuls*handful
+}
+
+// strips returns the number of strips, and how many handfuls of them are taken.
+func (b *block) strips() (strips, handfuls int) {
+	strips = pieces(b.c.Rows, b.strip.width)
+	return strips, strips * 3 / 4 / handful
+}
+
+// stripItem returns the rows of the i-th item.
+func (b *block) stripItem(i int) (from, to int) {
+	rows := b.strip.width
+	_, handfuls := b.strips()
+	if i < handfuls {
+		return i * handful * rows, (i + 1) * handful * rows
+	}
+	from = (i + handfuls*(handful-1)) * rows
+	return from, min(from+rows, b.c.Rows)
+}
+
+// compute computes the rows [from, to) with B packed in right, and A's part of s.
+func (b *block) compute(s *scratch, right []float32, from, to int) {
+	rows, cols, size := b.strip.width, b.panel.width, packedRows(b.b.Rows)
+	depth, width, stride := b.b.Rows, b.b.Cols, b.c.Stride
+	t := tile{routines: b.routines, cStride: stride, depth: depth, add: b.add}
+	for i := from; i < to; i += handful * rows {
+		height := min(handful*rows, to-i)
+		b.strip.pack(s.a, b.a.part(i, 0, height, depth).T(), 0, pieces(height, rows))
 		for n := 0; n < width; n += cols {
 			t.right, t.rightStride, t.cols = &right[n*size], cols, min(cols, width-n)
-			if p.direct() && t.cols == cols {
-				t.right, t.rightStride = &p.b.Data[n], p.b.Stride
+			if b.direct() && t.cols == cols {
+				t.right, t.rightStride = &b.b.Data[n], b.b.Stride
 			}
 			for r := 0; r < height; r += rows {
-				t.left, t.c, t.rows = &s.a[r*size], &p.c.Data[(i+r)*stride+n], min(rows, height-r)
+				t.left, t.c, t.rows = &s.a[r*size], &b.c.Data[(i+r)*stride+n], min(rows, height-r)
 				t.next = t.c
 				if r+rows < height {
-					t.next = &p.c.Data[(i+r+rows)*stride+n]
+					t.next = &b.c.Data[(i+r+rows)*stride+n]
 				} else if n+cols < width {
-					t.next = &p.c.Data[i*stride+n+cols]
+					t.next = &b.c.Data[i*stride+n+cols]
 				}
 				t.compute(s)
 			}
 		}
 	}
 }
+
+// pieces returns the number of pieces of the given size that cover n.
+func pieces(n, size int) int { return (n + size - 1) / size }

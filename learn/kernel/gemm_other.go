@@ -7,11 +7,7 @@ type scratch struct{}
 
 func (*scratch) ready(int) {}
 
-// shared is a product that threads share.
-type shared struct{ block product }
+// running is a product that threads share.
+type running struct{ rows product }
 
-func (p product) compute(*scratch) { p.portable() }
-
-func fmaLoop(rounds int) float64 { return portableFMALoop(rounds) }
-
-func (e *Engine) computeTogether(p product) { e.computeRows(p) }
+func (e *Engine) compute(p product) { e.computeRows(p) }

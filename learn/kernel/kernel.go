@@ -31,18 +31,9 @@ const (
 
 var variantNames = [...]string{portable: "portable", avx2: "avx2", avx512: "avx512", avx512bf16: "avx512bf16"}
 
-var (
-	// active is the running variant, avx512 for both kinds.
-	active variant
-	// dotBF16 tells the kinds of avx512 apart.
-	dotBF16 bool
-)
-
-// The fastest variant of this CPU runs, or the one that the environment variable
-// IOTA_KERNEL names.
-func init() { choose(os.Getenv("IOTA_KERNEL")).use() }
-
-func (v variant) use() { active, dotBF16 = min(v, avx512), v == avx512bf16 }
+// active is the running variant: the fastest one of this CPU, or the one that the
+// environment variable IOTA_KERNEL names.
+var active = choose(os.Getenv("IOTA_KERNEL"))
 
 // choose returns the variant called name, or the fastest if this CPU has no such;
 // Check reports that.
@@ -63,12 +54,7 @@ func Variants() []string {
 }
 
 // Variant returns the name of the running variant.
-func Variant() string {
-	if dotBF16 {
-		return variantNames[avx512bf16]
-	}
-	return variantNames[active]
-}
+func Variant() string { return variantNames[active] }
 
 // Use selects a variant by name, for tests and measurements. It must not be
 // called while another goroutine computes.
@@ -76,6 +62,6 @@ func Use(name string) error {
 	if !slices.Contains(Variants(), name) {
 		return fmt.Errorf("use kernel variant %q: this CPU has %v", name, Variants())
 	}
-	choose(name).use()
+	active = choose(name)
 	return nil
 }

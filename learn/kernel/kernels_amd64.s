@@ -2,6 +2,24 @@
 
 #include "textflag.h"
 
+DATA window<>+0(SB)/8, $0xffffffffffffffff
+DATA window<>+8(SB)/8, $0xffffffffffffffff
+DATA window<>+16(SB)/8, $0xffffffffffffffff
+DATA window<>+24(SB)/8, $0xffffffffffffffff
+DATA window<>+32(SB)/8, $0xffffffffffffffff
+DATA window<>+40(SB)/8, $0xffffffffffffffff
+DATA window<>+48(SB)/8, $0xffffffffffffffff
+DATA window<>+56(SB)/8, $0xffffffffffffffff
+DATA window<>+64(SB)/8, $0x0000000000000000
+DATA window<>+72(SB)/8, $0x0000000000000000
+DATA window<>+80(SB)/8, $0x0000000000000000
+DATA window<>+88(SB)/8, $0x0000000000000000
+DATA window<>+96(SB)/8, $0x0000000000000000
+DATA window<>+104(SB)/8, $0x0000000000000000
+DATA window<>+112(SB)/8, $0x0000000000000000
+DATA window<>+120(SB)/8, $0x0000000000000000
+GLOBL window<>(SB), RODATA|NOPTR, $128
+
 // func tile12AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 // Requires: AVX, AVX512F, MMX+, SSE
 TEXT ·tile12AVX512(SB), NOSPLIT, $8-64
@@ -1340,58 +1358,64 @@ part:
 	VZEROUPPER
 	RET
 
-// func swapBF16x12AVX512(x *float32, pairs int)
-// Requires: AVX, AVX512F
-TEXT ·swapBF16x12AVX512(SB), NOSPLIT, $0-16
+// func swap12AVX512(x *float32, pairs int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·swap12AVX512(SB), NOSPLIT, $0-16
 	MOVQ         x+0(FP), AX
 	MOVQ         pairs+8(FP), CX
 	MOVQ         AX, DX
 	MOVL         $0x00000fff, BX
 	KMOVW        BX, K1
-	VBROADCASTSS bits7f800000<>+0(SB), Z0
+	VBROADCASTSS bits7fffffff<>+0(SB), Z0
 	VBROADCASTSS bits80000000<>+0(SB), Z1
 	VBROADCASTSS bits00007fff<>+0(SB), Z2
 	VBROADCASTSS bitsffff0000<>+0(SB), Z3
 	VBROADCASTSS bits00400000<>+0(SB), Z4
 
 pair:
-	VMOVUPS.Z (AX), K1, Z5
-	VPSRLD    $0x10, Z5, Z6
-	VPSLLD    $0x1f, Z6, Z6
-	VPSRLD    $0x1f, Z6, Z6
-	VPADDD    Z2, Z5, Z7
-	VPADDD    Z6, Z7, Z7
-	VPORD     Z4, Z5, Z6
-	VPANDD    Z1, Z5, Z8
-	VCMPPS    $0x03, Z5, Z5, K2
-	VPTESTNMD Z0, Z5, K3
-	VMOVDQA32 Z6, K2, Z7
-	VMOVDQA32 Z8, K3, Z7
-	VPANDD    Z3, Z7, Z7
-	VMOVUPS.Z 48(AX), K1, Z5
-	VPSRLD    $0x10, Z5, Z6
-	VPSLLD    $0x1f, Z6, Z6
-	VPSRLD    $0x1f, Z6, Z6
-	VPADDD    Z2, Z5, Z8
-	VPADDD    Z6, Z8, Z8
-	VPORD     Z4, Z5, Z6
-	VPANDD    Z1, Z5, Z9
-	VCMPPS    $0x03, Z5, Z5, K2
-	VPTESTNMD Z0, Z5, K3
-	VMOVDQA32 Z6, K2, Z8
-	VMOVDQA32 Z9, K3, Z8
-	VPANDD    Z3, Z8, Z8
-	VMOVUPS   Z8, K1, (DX)
-	VMOVUPS   Z7, K1, 48(DX)
-	ADDQ      $0x00000060, AX
-	MOVQ      AX, DX
-	DECQ      CX
-	JNZ       pair
+	VMOVUPS.Z    (AX), K1, Z5
+	VPSRLD       $0x10, Z5, Z6
+	VPSLLD       $0x1f, Z6, Z6
+	VPSRLD       $0x1f, Z6, Z6
+	VPADDD       Z2, Z5, Z7
+	VPADDD       Z6, Z7, Z7
+	VORPS        Z4, Z5, Z6
+	VBROADCASTSS bits00000000<>+0(SB), Z8
+	VCMPPS       $0x03, Z8, Z5, K2
+	VMOVAPS      Z6, K2, Z7
+	VANDPS       Z0, Z5, Z6
+	VANDPS       Z1, Z5, Z5
+	VBROADCASTSS bits00800000<>+0(SB), Z8
+	VCMPPS       $0x11, Z8, Z6, K2
+	VMOVAPS      Z5, K2, Z7
+	VANDPS       Z3, Z7, Z5
+	VMOVUPS.Z    48(AX), K1, Z6
+	VPSRLD       $0x10, Z6, Z7
+	VPSLLD       $0x1f, Z7, Z7
+	VPSRLD       $0x1f, Z7, Z7
+	VPADDD       Z2, Z6, Z8
+	VPADDD       Z7, Z8, Z8
+	VORPS        Z4, Z6, Z7
+	VBROADCASTSS bits00000000<>+0(SB), Z9
+	VCMPPS       $0x03, Z9, Z6, K2
+	VMOVAPS      Z7, K2, Z8
+	VANDPS       Z0, Z6, Z7
+	VANDPS       Z1, Z6, Z6
+	VBROADCASTSS bits00800000<>+0(SB), Z9
+	VCMPPS       $0x11, Z9, Z7, K2
+	VMOVAPS      Z6, K2, Z8
+	VANDPS       Z3, Z8, Z6
+	VMOVUPS      Z6, K1, (DX)
+	VMOVUPS      Z5, K1, 48(DX)
+	ADDQ         $0x00000060, AX
+	MOVQ         AX, DX
+	DECQ         CX
+	JNZ          pair
 	VZEROUPPER
 	RET
 
-DATA bits7f800000<>+0(SB)/4, $0x7f800000
-GLOBL bits7f800000<>(SB), RODATA|NOPTR, $4
+DATA bits7fffffff<>+0(SB)/4, $0x7fffffff
+GLOBL bits7fffffff<>(SB), RODATA|NOPTR, $4
 
 DATA bits80000000<>+0(SB)/4, $0x80000000
 GLOBL bits80000000<>(SB), RODATA|NOPTR, $4
@@ -1405,85 +1429,103 @@ GLOBL bitsffff0000<>(SB), RODATA|NOPTR, $4
 DATA bits00400000<>+0(SB)/4, $0x00400000
 GLOBL bits00400000<>(SB), RODATA|NOPTR, $4
 
-// func swapBF16x32AVX512(x *float32, pairs int)
-// Requires: AVX, AVX512F
-TEXT ·swapBF16x32AVX512(SB), NOSPLIT, $0-16
+DATA bits00000000<>+0(SB)/4, $0x00000000
+GLOBL bits00000000<>(SB), RODATA|NOPTR, $4
+
+DATA bits00800000<>+0(SB)/4, $0x00800000
+GLOBL bits00800000<>(SB), RODATA|NOPTR, $4
+
+// func swap32AVX512(x *float32, pairs int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·swap32AVX512(SB), NOSPLIT, $0-16
 	MOVQ         x+0(FP), AX
 	MOVQ         pairs+8(FP), CX
 	MOVQ         AX, DX
-	VBROADCASTSS bits7f800000<>+0(SB), Z0
+	VBROADCASTSS bits7fffffff<>+0(SB), Z0
 	VBROADCASTSS bits80000000<>+0(SB), Z1
 	VBROADCASTSS bits00007fff<>+0(SB), Z2
 	VBROADCASTSS bitsffff0000<>+0(SB), Z3
 	VBROADCASTSS bits00400000<>+0(SB), Z4
 
 pair:
-	VMOVUPS   (AX), Z5
-	VPSRLD    $0x10, Z5, Z6
-	VPSLLD    $0x1f, Z6, Z6
-	VPSRLD    $0x1f, Z6, Z6
-	VPADDD    Z2, Z5, Z7
-	VPADDD    Z6, Z7, Z7
-	VPORD     Z4, Z5, Z6
-	VPANDD    Z1, Z5, Z8
-	VCMPPS    $0x03, Z5, Z5, K1
-	VPTESTNMD Z0, Z5, K2
-	VMOVDQA32 Z6, K1, Z7
-	VMOVDQA32 Z8, K2, Z7
-	VPANDD    Z3, Z7, Z7
-	VMOVUPS   128(AX), Z5
-	VPSRLD    $0x10, Z5, Z6
-	VPSLLD    $0x1f, Z6, Z6
-	VPSRLD    $0x1f, Z6, Z6
-	VPADDD    Z2, Z5, Z8
-	VPADDD    Z6, Z8, Z8
-	VPORD     Z4, Z5, Z6
-	VPANDD    Z1, Z5, Z9
-	VCMPPS    $0x03, Z5, Z5, K1
-	VPTESTNMD Z0, Z5, K2
-	VMOVDQA32 Z6, K1, Z8
-	VMOVDQA32 Z9, K2, Z8
-	VPANDD    Z3, Z8, Z8
-	VMOVUPS   Z8, (DX)
-	VMOVUPS   Z7, 128(DX)
-	VMOVUPS   64(AX), Z5
-	VPSRLD    $0x10, Z5, Z6
-	VPSLLD    $0x1f, Z6, Z6
-	VPSRLD    $0x1f, Z6, Z6
-	VPADDD    Z2, Z5, Z7
-	VPADDD    Z6, Z7, Z7
-	VPORD     Z4, Z5, Z6
-	VPANDD    Z1, Z5, Z8
-	VCMPPS    $0x03, Z5, Z5, K1
-	VPTESTNMD Z0, Z5, K2
-	VMOVDQA32 Z6, K1, Z7
-	VMOVDQA32 Z8, K2, Z7
-	VPANDD    Z3, Z7, Z7
-	VMOVUPS   192(AX), Z5
-	VPSRLD    $0x10, Z5, Z6
-	VPSLLD    $0x1f, Z6, Z6
-	VPSRLD    $0x1f, Z6, Z6
-	VPADDD    Z2, Z5, Z8
-	VPADDD    Z6, Z8, Z8
-	VPORD     Z4, Z5, Z6
-	VPANDD    Z1, Z5, Z9
-	VCMPPS    $0x03, Z5, Z5, K1
-	VPTESTNMD Z0, Z5, K2
-	VMOVDQA32 Z6, K1, Z8
-	VMOVDQA32 Z9, K2, Z8
-	VPANDD    Z3, Z8, Z8
-	VMOVUPS   Z8, 64(DX)
-	VMOVUPS   Z7, 192(DX)
-	ADDQ      $0x00000100, AX
-	MOVQ      AX, DX
-	DECQ      CX
-	JNZ       pair
+	VMOVUPS      (AX), Z5
+	VPSRLD       $0x10, Z5, Z6
+	VPSLLD       $0x1f, Z6, Z6
+	VPSRLD       $0x1f, Z6, Z6
+	VPADDD       Z2, Z5, Z7
+	VPADDD       Z6, Z7, Z7
+	VORPS        Z4, Z5, Z6
+	VBROADCASTSS bits00000000<>+0(SB), Z8
+	VCMPPS       $0x03, Z8, Z5, K1
+	VMOVAPS      Z6, K1, Z7
+	VANDPS       Z0, Z5, Z6
+	VANDPS       Z1, Z5, Z5
+	VBROADCASTSS bits00800000<>+0(SB), Z8
+	VCMPPS       $0x11, Z8, Z6, K1
+	VMOVAPS      Z5, K1, Z7
+	VANDPS       Z3, Z7, Z5
+	VMOVUPS      128(AX), Z6
+	VPSRLD       $0x10, Z6, Z7
+	VPSLLD       $0x1f, Z7, Z7
+	VPSRLD       $0x1f, Z7, Z7
+	VPADDD       Z2, Z6, Z8
+	VPADDD       Z7, Z8, Z8
+	VORPS        Z4, Z6, Z7
+	VBROADCASTSS bits00000000<>+0(SB), Z9
+	VCMPPS       $0x03, Z9, Z6, K1
+	VMOVAPS      Z7, K1, Z8
+	VANDPS       Z0, Z6, Z7
+	VANDPS       Z1, Z6, Z6
+	VBROADCASTSS bits00800000<>+0(SB), Z9
+	VCMPPS       $0x11, Z9, Z7, K1
+	VMOVAPS      Z6, K1, Z8
+	VANDPS       Z3, Z8, Z6
+	VMOVUPS      Z6, (DX)
+	VMOVUPS      Z5, 128(DX)
+	VMOVUPS      64(AX), Z5
+	VPSRLD       $0x10, Z5, Z6
+	VPSLLD       $0x1f, Z6, Z6
+	VPSRLD       $0x1f, Z6, Z6
+	VPADDD       Z2, Z5, Z7
+	VPADDD       Z6, Z7, Z7
+	VORPS        Z4, Z5, Z6
+	VBROADCASTSS bits00000000<>+0(SB), Z8
+	VCMPPS       $0x03, Z8, Z5, K1
+	VMOVAPS      Z6, K1, Z7
+	VANDPS       Z0, Z5, Z6
+	VANDPS       Z1, Z5, Z5
+	VBROADCASTSS bits00800000<>+0(SB), Z8
+	VCMPPS       $0x11, Z8, Z6, K1
+	VMOVAPS      Z5, K1, Z7
+	VANDPS       Z3, Z7, Z5
+	VMOVUPS      192(AX), Z6
+	VPSRLD       $0x10, Z6, Z7
+	VPSLLD       $0x1f, Z7, Z7
+	VPSRLD       $0x1f, Z7, Z7
+	VPADDD       Z2, Z6, Z8
+	VPADDD       Z7, Z8, Z8
+	VORPS        Z4, Z6, Z7
+	VBROADCASTSS bits00000000<>+0(SB), Z9
+	VCMPPS       $0x03, Z9, Z6, K1
+	VMOVAPS      Z7, K1, Z8
+	VANDPS       Z0, Z6, Z7
+	VANDPS       Z1, Z6, Z6
+	VBROADCASTSS bits00800000<>+0(SB), Z9
+	VCMPPS       $0x11, Z9, Z7, K1
+	VMOVAPS      Z6, K1, Z8
+	VANDPS       Z3, Z8, Z6
+	VMOVUPS      Z6, 64(DX)
+	VMOVUPS      Z5, 192(DX)
+	ADDQ         $0x00000100, AX
+	MOVQ         AX, DX
+	DECQ         CX
+	JNZ          pair
 	VZEROUPPER
 	RET
 
-// func tile6AVX2(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8)
+// func tile6AVX2(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 // Requires: AVX, FMA3, MMX+, SSE
-TEXT ·tile6AVX2(SB), NOSPLIT, $8-57
+TEXT ·tile6AVX2(SB), NOSPLIT, $8-64
 	MOVQ    c+0(FP), AX
 	MOVQ    cRow+16(FP), CX
 	MOVB    flags+56(FP), DL
@@ -1703,9 +1745,9 @@ kept:
 	VZEROUPPER
 	RET
 
-// func tile4AVX2(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8)
+// func tile4AVX2(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 // Requires: AVX, FMA3, MMX+, SSE
-TEXT ·tile4AVX2(SB), NOSPLIT, $8-57
+TEXT ·tile4AVX2(SB), NOSPLIT, $8-64
 	MOVQ    c+0(FP), AX
 	MOVQ    cRow+16(FP), CX
 	MOVB    flags+56(FP), DL
@@ -1873,9 +1915,9 @@ kept:
 	VZEROUPPER
 	RET
 
-// func tile2AVX2(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8)
+// func tile2AVX2(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 // Requires: AVX, FMA3, MMX+, SSE
-TEXT ·tile2AVX2(SB), NOSPLIT, $8-57
+TEXT ·tile2AVX2(SB), NOSPLIT, $8-64
 	MOVQ    c+0(FP), AX
 	MOVQ    cRow+16(FP), CX
 	MOVB    flags+56(FP), DL
@@ -1991,9 +2033,9 @@ kept:
 	VZEROUPPER
 	RET
 
-// func tile1AVX2(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8)
+// func tile1AVX2(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 // Requires: AVX, FMA3, MMX+, SSE
-TEXT ·tile1AVX2(SB), NOSPLIT, $8-57
+TEXT ·tile1AVX2(SB), NOSPLIT, $8-64
 	MOVQ    c+0(FP), AX
 	MOVQ    cRow+16(FP), CX
 	MOVB    flags+56(FP), DL
@@ -2086,7 +2128,7 @@ kept:
 // func transpose6AVX2(to *float32, toRow uintptr, from *float32, fromRow uintptr, blocks int)
 // Requires: AVX
 TEXT ·transpose6AVX2(SB), NOSPLIT, $0-40
-	VMOVUPS first6<>+0(SB), Y0
+	VMOVUPS window<>+40(SB), Y0
 	MOVQ    to+0(FP), AX
 	MOVQ    toRow+8(FP), CX
 	MOVQ    from+16(FP), DX
@@ -2152,16 +2194,6 @@ block:
 	JNZ        block
 	VZEROUPPER
 	RET
-
-DATA first6<>+0(SB)/4, $0xffffffff
-DATA first6<>+4(SB)/4, $0xffffffff
-DATA first6<>+8(SB)/4, $0xffffffff
-DATA first6<>+12(SB)/4, $0xffffffff
-DATA first6<>+16(SB)/4, $0xffffffff
-DATA first6<>+20(SB)/4, $0xffffffff
-DATA first6<>+24(SB)/4, $0x00000000
-DATA first6<>+28(SB)/4, $0x00000000
-GLOBL first6<>(SB), RODATA|NOPTR, $32
 
 // func transpose8AVX2(to *float32, toRow uintptr, from *float32, fromRow uintptr, blocks int)
 // Requires: AVX
@@ -2298,146 +2330,152 @@ part:
 	VZEROUPPER
 	RET
 
-// func swapBF16x6AVX2(x *float32, pairs int)
+// func swap6AVX2(x *float32, pairs int)
 // Requires: AVX, AVX2
-TEXT ·swapBF16x6AVX2(SB), NOSPLIT, $0-16
+TEXT ·swap6AVX2(SB), NOSPLIT, $0-16
 	MOVQ         x+0(FP), AX
 	MOVQ         pairs+8(FP), CX
 	MOVQ         AX, DX
-	VMOVUPS      first6<>+0(SB), Y0
-	VBROADCASTSS bits7f800000<>+0(SB), Y1
+	VMOVUPS      window<>+40(SB), Y0
+	VBROADCASTSS bits7fffffff<>+0(SB), Y1
 	VBROADCASTSS bits80000000<>+0(SB), Y2
 	VBROADCASTSS bits00007fff<>+0(SB), Y3
 	VBROADCASTSS bitsffff0000<>+0(SB), Y4
 	VBROADCASTSS bits00400000<>+0(SB), Y5
 
 pair:
-	VMASKMOVPS (AX), Y0, Y6
-	VPSRLD     $0x10, Y6, Y7
-	VPSLLD     $0x1f, Y7, Y7
-	VPSRLD     $0x1f, Y7, Y7
-	VPADDD     Y3, Y6, Y8
-	VPADDD     Y7, Y8, Y8
-	VPOR       Y5, Y6, Y7
-	VPAND      Y2, Y6, Y9
-	VCMPPS     $0x03, Y6, Y6, Y10
-	VPAND      Y1, Y6, Y6
-	VPXOR      Y11, Y11, Y11
-	VPCMPEQD   Y11, Y6, Y6
-	VBLENDVPS  Y10, Y7, Y8, Y8
-	VBLENDVPS  Y6, Y9, Y8, Y8
-	VPAND      Y4, Y8, Y8
-	VMASKMOVPS 24(AX), Y0, Y6
-	VPSRLD     $0x10, Y6, Y7
-	VPSLLD     $0x1f, Y7, Y7
-	VPSRLD     $0x1f, Y7, Y7
-	VPADDD     Y3, Y6, Y9
-	VPADDD     Y7, Y9, Y9
-	VPOR       Y5, Y6, Y7
-	VPAND      Y2, Y6, Y10
-	VCMPPS     $0x03, Y6, Y6, Y11
-	VPAND      Y1, Y6, Y6
-	VPXOR      Y12, Y12, Y12
-	VPCMPEQD   Y12, Y6, Y6
-	VBLENDVPS  Y11, Y7, Y9, Y9
-	VBLENDVPS  Y6, Y10, Y9, Y9
-	VPAND      Y4, Y9, Y9
-	VMASKMOVPS Y9, Y0, (DX)
-	VMASKMOVPS Y8, Y0, 24(DX)
-	ADDQ       $0x00000030, AX
-	MOVQ       AX, DX
-	DECQ       CX
-	JNZ        pair
+	VMASKMOVPS   (AX), Y0, Y6
+	VPSRLD       $0x10, Y6, Y7
+	VPSLLD       $0x1f, Y7, Y7
+	VPSRLD       $0x1f, Y7, Y7
+	VPADDD       Y3, Y6, Y8
+	VPADDD       Y7, Y8, Y8
+	VORPS        Y5, Y6, Y7
+	VBROADCASTSS bits00000000<>+0(SB), Y9
+	VCMPPS       $0x03, Y9, Y6, Y9
+	VBLENDVPS    Y9, Y7, Y8, Y8
+	VANDPS       Y1, Y6, Y7
+	VANDPS       Y2, Y6, Y6
+	VBROADCASTSS bits00800000<>+0(SB), Y9
+	VCMPPS       $0x11, Y9, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y8, Y8
+	VANDPS       Y4, Y8, Y6
+	VMASKMOVPS   24(AX), Y0, Y7
+	VPSRLD       $0x10, Y7, Y8
+	VPSLLD       $0x1f, Y8, Y8
+	VPSRLD       $0x1f, Y8, Y8
+	VPADDD       Y3, Y7, Y9
+	VPADDD       Y8, Y9, Y9
+	VORPS        Y5, Y7, Y8
+	VBROADCASTSS bits00000000<>+0(SB), Y10
+	VCMPPS       $0x03, Y10, Y7, Y10
+	VBLENDVPS    Y10, Y8, Y9, Y9
+	VANDPS       Y1, Y7, Y8
+	VANDPS       Y2, Y7, Y7
+	VBROADCASTSS bits00800000<>+0(SB), Y10
+	VCMPPS       $0x11, Y10, Y8, Y8
+	VBLENDVPS    Y8, Y7, Y9, Y9
+	VANDPS       Y4, Y9, Y7
+	VMASKMOVPS   Y7, Y0, (DX)
+	VMASKMOVPS   Y6, Y0, 24(DX)
+	ADDQ         $0x00000030, AX
+	MOVQ         AX, DX
+	DECQ         CX
+	JNZ          pair
 	VZEROUPPER
 	RET
 
-// func swapBF16x16AVX2(x *float32, pairs int)
+// func swap16AVX2(x *float32, pairs int)
 // Requires: AVX, AVX2
-TEXT ·swapBF16x16AVX2(SB), NOSPLIT, $0-16
+TEXT ·swap16AVX2(SB), NOSPLIT, $0-16
 	MOVQ         x+0(FP), AX
 	MOVQ         pairs+8(FP), CX
 	MOVQ         AX, DX
-	VBROADCASTSS bits7f800000<>+0(SB), Y0
+	VBROADCASTSS bits7fffffff<>+0(SB), Y0
 	VBROADCASTSS bits80000000<>+0(SB), Y1
 	VBROADCASTSS bits00007fff<>+0(SB), Y2
 	VBROADCASTSS bitsffff0000<>+0(SB), Y3
 	VBROADCASTSS bits00400000<>+0(SB), Y4
 
 pair:
-	VMOVUPS   (AX), Y5
-	VPSRLD    $0x10, Y5, Y6
-	VPSLLD    $0x1f, Y6, Y6
-	VPSRLD    $0x1f, Y6, Y6
-	VPADDD    Y2, Y5, Y7
-	VPADDD    Y6, Y7, Y7
-	VPOR      Y4, Y5, Y6
-	VPAND     Y1, Y5, Y8
-	VCMPPS    $0x03, Y5, Y5, Y9
-	VPAND     Y0, Y5, Y5
-	VPXOR     Y10, Y10, Y10
-	VPCMPEQD  Y10, Y5, Y5
-	VBLENDVPS Y9, Y6, Y7, Y7
-	VBLENDVPS Y5, Y8, Y7, Y7
-	VPAND     Y3, Y7, Y7
-	VMOVUPS   64(AX), Y5
-	VPSRLD    $0x10, Y5, Y6
-	VPSLLD    $0x1f, Y6, Y6
-	VPSRLD    $0x1f, Y6, Y6
-	VPADDD    Y2, Y5, Y8
-	VPADDD    Y6, Y8, Y8
-	VPOR      Y4, Y5, Y6
-	VPAND     Y1, Y5, Y9
-	VCMPPS    $0x03, Y5, Y5, Y10
-	VPAND     Y0, Y5, Y5
-	VPXOR     Y11, Y11, Y11
-	VPCMPEQD  Y11, Y5, Y5
-	VBLENDVPS Y10, Y6, Y8, Y8
-	VBLENDVPS Y5, Y9, Y8, Y8
-	VPAND     Y3, Y8, Y8
-	VMOVUPS   Y8, (DX)
-	VMOVUPS   Y7, 64(DX)
-	VMOVUPS   32(AX), Y5
-	VPSRLD    $0x10, Y5, Y6
-	VPSLLD    $0x1f, Y6, Y6
-	VPSRLD    $0x1f, Y6, Y6
-	VPADDD    Y2, Y5, Y7
-	VPADDD    Y6, Y7, Y7
-	VPOR      Y4, Y5, Y6
-	VPAND     Y1, Y5, Y8
-	VCMPPS    $0x03, Y5, Y5, Y9
-	VPAND     Y0, Y5, Y5
-	VPXOR     Y10, Y10, Y10
-	VPCMPEQD  Y10, Y5, Y5
-	VBLENDVPS Y9, Y6, Y7, Y7
-	VBLENDVPS Y5, Y8, Y7, Y7
-	VPAND     Y3, Y7, Y7
-	VMOVUPS   96(AX), Y5
-	VPSRLD    $0x10, Y5, Y6
-	VPSLLD    $0x1f, Y6, Y6
-	VPSRLD    $0x1f, Y6, Y6
-	VPADDD    Y2, Y5, Y8
-	VPADDD    Y6, Y8, Y8
-	VPOR      Y4, Y5, Y6
-	VPAND     Y1, Y5, Y9
-	VCMPPS    $0x03, Y5, Y5, Y10
-	VPAND     Y0, Y5, Y5
-	VPXOR     Y11, Y11, Y11
-	VPCMPEQD  Y11, Y5, Y5
-	VBLENDVPS Y10, Y6, Y8, Y8
-	VBLENDVPS Y5, Y9, Y8, Y8
-	VPAND     Y3, Y8, Y8
-	VMOVUPS   Y8, 32(DX)
-	VMOVUPS   Y7, 96(DX)
-	ADDQ      $0x00000080, AX
-	MOVQ      AX, DX
-	DECQ      CX
-	JNZ       pair
+	VMOVUPS      (AX), Y5
+	VPSRLD       $0x10, Y5, Y6
+	VPSLLD       $0x1f, Y6, Y6
+	VPSRLD       $0x1f, Y6, Y6
+	VPADDD       Y2, Y5, Y7
+	VPADDD       Y6, Y7, Y7
+	VORPS        Y4, Y5, Y6
+	VBROADCASTSS bits00000000<>+0(SB), Y8
+	VCMPPS       $0x03, Y8, Y5, Y8
+	VBLENDVPS    Y8, Y6, Y7, Y7
+	VANDPS       Y0, Y5, Y6
+	VANDPS       Y1, Y5, Y5
+	VBROADCASTSS bits00800000<>+0(SB), Y8
+	VCMPPS       $0x11, Y8, Y6, Y6
+	VBLENDVPS    Y6, Y5, Y7, Y7
+	VANDPS       Y3, Y7, Y5
+	VMOVUPS      64(AX), Y6
+	VPSRLD       $0x10, Y6, Y7
+	VPSLLD       $0x1f, Y7, Y7
+	VPSRLD       $0x1f, Y7, Y7
+	VPADDD       Y2, Y6, Y8
+	VPADDD       Y7, Y8, Y8
+	VORPS        Y4, Y6, Y7
+	VBROADCASTSS bits00000000<>+0(SB), Y9
+	VCMPPS       $0x03, Y9, Y6, Y9
+	VBLENDVPS    Y9, Y7, Y8, Y8
+	VANDPS       Y0, Y6, Y7
+	VANDPS       Y1, Y6, Y6
+	VBROADCASTSS bits00800000<>+0(SB), Y9
+	VCMPPS       $0x11, Y9, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y8, Y8
+	VANDPS       Y3, Y8, Y6
+	VMOVUPS      Y6, (DX)
+	VMOVUPS      Y5, 64(DX)
+	VMOVUPS      32(AX), Y5
+	VPSRLD       $0x10, Y5, Y6
+	VPSLLD       $0x1f, Y6, Y6
+	VPSRLD       $0x1f, Y6, Y6
+	VPADDD       Y2, Y5, Y7
+	VPADDD       Y6, Y7, Y7
+	VORPS        Y4, Y5, Y6
+	VBROADCASTSS bits00000000<>+0(SB), Y8
+	VCMPPS       $0x03, Y8, Y5, Y8
+	VBLENDVPS    Y8, Y6, Y7, Y7
+	VANDPS       Y0, Y5, Y6
+	VANDPS       Y1, Y5, Y5
+	VBROADCASTSS bits00800000<>+0(SB), Y8
+	VCMPPS       $0x11, Y8, Y6, Y6
+	VBLENDVPS    Y6, Y5, Y7, Y7
+	VANDPS       Y3, Y7, Y5
+	VMOVUPS      96(AX), Y6
+	VPSRLD       $0x10, Y6, Y7
+	VPSLLD       $0x1f, Y7, Y7
+	VPSRLD       $0x1f, Y7, Y7
+	VPADDD       Y2, Y6, Y8
+	VPADDD       Y7, Y8, Y8
+	VORPS        Y4, Y6, Y7
+	VBROADCASTSS bits00000000<>+0(SB), Y9
+	VCMPPS       $0x03, Y9, Y6, Y9
+	VBLENDVPS    Y9, Y7, Y8, Y8
+	VANDPS       Y0, Y6, Y7
+	VANDPS       Y1, Y6, Y6
+	VBROADCASTSS bits00800000<>+0(SB), Y9
+	VCMPPS       $0x11, Y9, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y8, Y8
+	VANDPS       Y3, Y8, Y6
+	VMOVUPS      Y6, 32(DX)
+	VMOVUPS      Y5, 96(DX)
+	ADDQ         $0x00000080, AX
+	MOVQ         AX, DX
+	DECQ         CX
+	JNZ          pair
 	VZEROUPPER
 	RET
 
-// func dot12AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+// func dotTile12AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·dot12AVX512(SB), NOSPLIT, $0-64
+TEXT ·dotTile12AVX512(SB), NOSPLIT, $0-64
 	MOVL      mask+60(FP), AX
 	KMOVW     AX, K1
 	SHRL      $0x10, AX
@@ -3163,9 +3201,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func dot8AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+// func dotTile8AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·dot8AVX512(SB), NOSPLIT, $0-64
+TEXT ·dotTile8AVX512(SB), NOSPLIT, $0-64
 	MOVL      mask+60(FP), AX
 	KMOVW     AX, K1
 	SHRL      $0x10, AX
@@ -3667,9 +3705,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func dot4AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+// func dotTile4AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·dot4AVX512(SB), NOSPLIT, $0-64
+TEXT ·dotTile4AVX512(SB), NOSPLIT, $0-64
 	MOVL      mask+60(FP), AX
 	KMOVW     AX, K1
 	SHRL      $0x10, AX
@@ -3947,9 +3985,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func dot2AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+// func dotTile2AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·dot2AVX512(SB), NOSPLIT, $0-64
+TEXT ·dotTile2AVX512(SB), NOSPLIT, $0-64
 	MOVL      mask+60(FP), AX
 	KMOVW     AX, K1
 	SHRL      $0x10, AX
@@ -4115,9 +4153,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func dot1AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+// func dotTile1AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·dot1AVX512(SB), NOSPLIT, $0-64
+TEXT ·dotTile1AVX512(SB), NOSPLIT, $0-64
 	MOVL      mask+60(FP), AX
 	KMOVW     AX, K1
 	SHRL      $0x10, AX
@@ -4227,132 +4265,150 @@ done:
 	VZEROUPPER
 	RET
 
-// func joinBF16x12AVX512(x *float32, pairs int)
-// Requires: AVX, AVX512F
-TEXT ·joinBF16x12AVX512(SB), NOSPLIT, $0-16
+// func join12AVX512(x *float32, pairs int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·join12AVX512(SB), NOSPLIT, $0-16
 	MOVQ         x+0(FP), AX
 	MOVQ         pairs+8(FP), CX
 	MOVQ         AX, DX
 	MOVL         $0x00000fff, BX
 	KMOVW        BX, K1
-	VBROADCASTSS bits7f800000<>+0(SB), Z0
+	VBROADCASTSS bits7fffffff<>+0(SB), Z0
 	VBROADCASTSS bits80000000<>+0(SB), Z1
 	VBROADCASTSS bits00007fff<>+0(SB), Z2
 	VBROADCASTSS bitsffff0000<>+0(SB), Z3
 	VBROADCASTSS bits00400000<>+0(SB), Z4
 
 pair:
-	VMOVUPS.Z (AX), K1, Z5
-	VPSRLD    $0x10, Z5, Z6
-	VPSLLD    $0x1f, Z6, Z6
-	VPSRLD    $0x1f, Z6, Z6
-	VPADDD    Z2, Z5, Z7
-	VPADDD    Z6, Z7, Z7
-	VPORD     Z4, Z5, Z6
-	VPANDD    Z1, Z5, Z8
-	VCMPPS    $0x03, Z5, Z5, K2
-	VPTESTNMD Z0, Z5, K3
-	VMOVDQA32 Z6, K2, Z7
-	VMOVDQA32 Z8, K3, Z7
-	VPANDD    Z3, Z7, Z7
-	VMOVUPS.Z 48(AX), K1, Z5
-	VPSRLD    $0x10, Z5, Z6
-	VPSLLD    $0x1f, Z6, Z6
-	VPSRLD    $0x1f, Z6, Z6
-	VPADDD    Z2, Z5, Z8
-	VPADDD    Z6, Z8, Z8
-	VPORD     Z4, Z5, Z6
-	VPANDD    Z1, Z5, Z9
-	VCMPPS    $0x03, Z5, Z5, K2
-	VPTESTNMD Z0, Z5, K3
-	VMOVDQA32 Z6, K2, Z8
-	VMOVDQA32 Z9, K3, Z8
-	VPANDD    Z3, Z8, Z8
-	VPSRLD    $0x10, Z7, Z7
-	VPORD     Z8, Z7, Z7
-	VMOVUPS   Z7, K1, (DX)
-	ADDQ      $0x00000060, AX
-	ADDQ      $0x00000030, DX
-	DECQ      CX
-	JNZ       pair
+	VMOVUPS.Z    (AX), K1, Z5
+	VPSRLD       $0x10, Z5, Z6
+	VPSLLD       $0x1f, Z6, Z6
+	VPSRLD       $0x1f, Z6, Z6
+	VPADDD       Z2, Z5, Z7
+	VPADDD       Z6, Z7, Z7
+	VORPS        Z4, Z5, Z6
+	VBROADCASTSS bits00000000<>+0(SB), Z8
+	VCMPPS       $0x03, Z8, Z5, K2
+	VMOVAPS      Z6, K2, Z7
+	VANDPS       Z0, Z5, Z6
+	VANDPS       Z1, Z5, Z5
+	VBROADCASTSS bits00800000<>+0(SB), Z8
+	VCMPPS       $0x11, Z8, Z6, K2
+	VMOVAPS      Z5, K2, Z7
+	VANDPS       Z3, Z7, Z5
+	VMOVUPS.Z    48(AX), K1, Z6
+	VPSRLD       $0x10, Z6, Z7
+	VPSLLD       $0x1f, Z7, Z7
+	VPSRLD       $0x1f, Z7, Z7
+	VPADDD       Z2, Z6, Z8
+	VPADDD       Z7, Z8, Z8
+	VORPS        Z4, Z6, Z7
+	VBROADCASTSS bits00000000<>+0(SB), Z9
+	VCMPPS       $0x03, Z9, Z6, K2
+	VMOVAPS      Z7, K2, Z8
+	VANDPS       Z0, Z6, Z7
+	VANDPS       Z1, Z6, Z6
+	VBROADCASTSS bits00800000<>+0(SB), Z9
+	VCMPPS       $0x11, Z9, Z7, K2
+	VMOVAPS      Z6, K2, Z8
+	VANDPS       Z3, Z8, Z6
+	VPSRLD       $0x10, Z5, Z5
+	VPORD        Z6, Z5, Z5
+	VMOVUPS      Z5, K1, (DX)
+	ADDQ         $0x00000060, AX
+	ADDQ         $0x00000030, DX
+	DECQ         CX
+	JNZ          pair
 	VZEROUPPER
 	RET
 
-// func joinBF16x32AVX512(x *float32, pairs int)
-// Requires: AVX, AVX512F
-TEXT ·joinBF16x32AVX512(SB), NOSPLIT, $0-16
+// func join32AVX512(x *float32, pairs int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·join32AVX512(SB), NOSPLIT, $0-16
 	MOVQ         x+0(FP), AX
 	MOVQ         pairs+8(FP), CX
 	MOVQ         AX, DX
-	VBROADCASTSS bits7f800000<>+0(SB), Z0
+	VBROADCASTSS bits7fffffff<>+0(SB), Z0
 	VBROADCASTSS bits80000000<>+0(SB), Z1
 	VBROADCASTSS bits00007fff<>+0(SB), Z2
 	VBROADCASTSS bitsffff0000<>+0(SB), Z3
 	VBROADCASTSS bits00400000<>+0(SB), Z4
 
 pair:
-	VMOVUPS   (AX), Z5
-	VPSRLD    $0x10, Z5, Z6
-	VPSLLD    $0x1f, Z6, Z6
-	VPSRLD    $0x1f, Z6, Z6
-	VPADDD    Z2, Z5, Z7
-	VPADDD    Z6, Z7, Z7
-	VPORD     Z4, Z5, Z6
-	VPANDD    Z1, Z5, Z8
-	VCMPPS    $0x03, Z5, Z5, K1
-	VPTESTNMD Z0, Z5, K2
-	VMOVDQA32 Z6, K1, Z7
-	VMOVDQA32 Z8, K2, Z7
-	VPANDD    Z3, Z7, Z7
-	VMOVUPS   128(AX), Z5
-	VPSRLD    $0x10, Z5, Z6
-	VPSLLD    $0x1f, Z6, Z6
-	VPSRLD    $0x1f, Z6, Z6
-	VPADDD    Z2, Z5, Z8
-	VPADDD    Z6, Z8, Z8
-	VPORD     Z4, Z5, Z6
-	VPANDD    Z1, Z5, Z9
-	VCMPPS    $0x03, Z5, Z5, K1
-	VPTESTNMD Z0, Z5, K2
-	VMOVDQA32 Z6, K1, Z8
-	VMOVDQA32 Z9, K2, Z8
-	VPANDD    Z3, Z8, Z8
-	VPSRLD    $0x10, Z7, Z7
-	VPORD     Z8, Z7, Z7
-	VMOVUPS   Z7, (DX)
-	VMOVUPS   64(AX), Z5
-	VPSRLD    $0x10, Z5, Z6
-	VPSLLD    $0x1f, Z6, Z6
-	VPSRLD    $0x1f, Z6, Z6
-	VPADDD    Z2, Z5, Z7
-	VPADDD    Z6, Z7, Z7
-	VPORD     Z4, Z5, Z6
-	VPANDD    Z1, Z5, Z8
-	VCMPPS    $0x03, Z5, Z5, K1
-	VPTESTNMD Z0, Z5, K2
-	VMOVDQA32 Z6, K1, Z7
-	VMOVDQA32 Z8, K2, Z7
-	VPANDD    Z3, Z7, Z7
-	VMOVUPS   192(AX), Z5
-	VPSRLD    $0x10, Z5, Z6
-	VPSLLD    $0x1f, Z6, Z6
-	VPSRLD    $0x1f, Z6, Z6
-	VPADDD    Z2, Z5, Z8
-	VPADDD    Z6, Z8, Z8
-	VPORD     Z4, Z5, Z6
-	VPANDD    Z1, Z5, Z9
-	VCMPPS    $0x03, Z5, Z5, K1
-	VPTESTNMD Z0, Z5, K2
-	VMOVDQA32 Z6, K1, Z8
-	VMOVDQA32 Z9, K2, Z8
-	VPANDD    Z3, Z8, Z8
-	VPSRLD    $0x10, Z7, Z7
-	VPORD     Z8, Z7, Z7
-	VMOVUPS   Z7, 64(DX)
-	ADDQ      $0x00000100, AX
-	ADDQ      $0x00000080, DX
-	DECQ      CX
-	JNZ       pair
+	VMOVUPS      (AX), Z5
+	VPSRLD       $0x10, Z5, Z6
+	VPSLLD       $0x1f, Z6, Z6
+	VPSRLD       $0x1f, Z6, Z6
+	VPADDD       Z2, Z5, Z7
+	VPADDD       Z6, Z7, Z7
+	VORPS        Z4, Z5, Z6
+	VBROADCASTSS bits00000000<>+0(SB), Z8
+	VCMPPS       $0x03, Z8, Z5, K1
+	VMOVAPS      Z6, K1, Z7
+	VANDPS       Z0, Z5, Z6
+	VANDPS       Z1, Z5, Z5
+	VBROADCASTSS bits00800000<>+0(SB), Z8
+	VCMPPS       $0x11, Z8, Z6, K1
+	VMOVAPS      Z5, K1, Z7
+	VANDPS       Z3, Z7, Z5
+	VMOVUPS      128(AX), Z6
+	VPSRLD       $0x10, Z6, Z7
+	VPSLLD       $0x1f, Z7, Z7
+	VPSRLD       $0x1f, Z7, Z7
+	VPADDD       Z2, Z6, Z8
+	VPADDD       Z7, Z8, Z8
+	VORPS        Z4, Z6, Z7
+	VBROADCASTSS bits00000000<>+0(SB), Z9
+	VCMPPS       $0x03, Z9, Z6, K1
+	VMOVAPS      Z7, K1, Z8
+	VANDPS       Z0, Z6, Z7
+	VANDPS       Z1, Z6, Z6
+	VBROADCASTSS bits00800000<>+0(SB), Z9
+	VCMPPS       $0x11, Z9, Z7, K1
+	VMOVAPS      Z6, K1, Z8
+	VANDPS       Z3, Z8, Z6
+	VPSRLD       $0x10, Z5, Z5
+	VPORD        Z6, Z5, Z5
+	VMOVUPS      Z5, (DX)
+	VMOVUPS      64(AX), Z5
+	VPSRLD       $0x10, Z5, Z6
+	VPSLLD       $0x1f, Z6, Z6
+	VPSRLD       $0x1f, Z6, Z6
+	VPADDD       Z2, Z5, Z7
+	VPADDD       Z6, Z7, Z7
+	VORPS        Z4, Z5, Z6
+	VBROADCASTSS bits00000000<>+0(SB), Z8
+	VCMPPS       $0x03, Z8, Z5, K1
+	VMOVAPS      Z6, K1, Z7
+	VANDPS       Z0, Z5, Z6
+	VANDPS       Z1, Z5, Z5
+	VBROADCASTSS bits00800000<>+0(SB), Z8
+	VCMPPS       $0x11, Z8, Z6, K1
+	VMOVAPS      Z5, K1, Z7
+	VANDPS       Z3, Z7, Z5
+	VMOVUPS      192(AX), Z6
+	VPSRLD       $0x10, Z6, Z7
+	VPSLLD       $0x1f, Z7, Z7
+	VPSRLD       $0x1f, Z7, Z7
+	VPADDD       Z2, Z6, Z8
+	VPADDD       Z7, Z8, Z8
+	VORPS        Z4, Z6, Z7
+	VBROADCASTSS bits00000000<>+0(SB), Z9
+	VCMPPS       $0x03, Z9, Z6, K1
+	VMOVAPS      Z7, K1, Z8
+	VANDPS       Z0, Z6, Z7
+	VANDPS       Z1, Z6, Z6
+	VBROADCASTSS bits00800000<>+0(SB), Z9
+	VCMPPS       $0x11, Z9, Z7, K1
+	VMOVAPS      Z6, K1, Z8
+	VANDPS       Z3, Z8, Z6
+	VPSRLD       $0x10, Z5, Z5
+	VPORD        Z6, Z5, Z5
+	VMOVUPS      Z5, 64(DX)
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x00000080, DX
+	DECQ         CX
+	JNZ          pair
 	VZEROUPPER
 	RET
 
@@ -4582,24 +4638,6 @@ round:
 	JNZ         round
 	VZEROUPPER
 	RET
-
-DATA window<>+0(SB)/8, $0xffffffffffffffff
-DATA window<>+8(SB)/8, $0xffffffffffffffff
-DATA window<>+16(SB)/8, $0xffffffffffffffff
-DATA window<>+24(SB)/8, $0xffffffffffffffff
-DATA window<>+32(SB)/8, $0xffffffffffffffff
-DATA window<>+40(SB)/8, $0xffffffffffffffff
-DATA window<>+48(SB)/8, $0xffffffffffffffff
-DATA window<>+56(SB)/8, $0xffffffffffffffff
-DATA window<>+64(SB)/8, $0x0000000000000000
-DATA window<>+72(SB)/8, $0x0000000000000000
-DATA window<>+80(SB)/8, $0x0000000000000000
-DATA window<>+88(SB)/8, $0x0000000000000000
-DATA window<>+96(SB)/8, $0x0000000000000000
-DATA window<>+104(SB)/8, $0x0000000000000000
-DATA window<>+112(SB)/8, $0x0000000000000000
-DATA window<>+120(SB)/8, $0x0000000000000000
-GLOBL window<>(SB), RODATA|NOPTR, $128
 
 // func rowMaxAVX512(x []float32) float32
 // Requires: AVX, AVX512DQ, AVX512F
@@ -4864,11 +4902,11 @@ GLOBL bits3f800000<>(SB), RODATA|NOPTR, $4
 DATA bitsc2ae0000<>+0(SB)/4, $0xc2ae0000
 GLOBL bitsc2ae0000<>(SB), RODATA|NOPTR, $4
 
+DATA bits7f800000<>+0(SB)/4, $0x7f800000
+GLOBL bits7f800000<>(SB), RODATA|NOPTR, $4
+
 DATA bits42b17217<>+0(SB)/4, $0x42b17217
 GLOBL bits42b17217<>(SB), RODATA|NOPTR, $4
-
-DATA bits00000000<>+0(SB)/4, $0x00000000
-GLOBL bits00000000<>(SB), RODATA|NOPTR, $4
 
 // func expSumAVX2(x []float32, shift float32) float32
 // Requires: AVX, AVX2
@@ -6046,90 +6084,6 @@ test:
 	VMASKMOVPS 32(CX)(AX*1), Y0, Y1
 	VMASKMOVPS 32(BX)(AX*1), Y0, Y2
 	VSUBPS     Y2, Y1, Y1
-	VMASKMOVPS Y1, Y0, 32(CX)(AX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func mulAVX512(y []float32, x []float32)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·mulAVX512(SB), NOSPLIT, $0-48
-	MOVQ y_base+0(FP), CX
-	MOVQ y_len+8(FP), DX
-	MOVQ x_base+24(FP), BX
-	SHLQ $0x02, DX
-	MOVQ DX, SI
-	ANDQ $-64, SI
-	XORQ AX, AX
-	JMP  test
-
-group:
-	VMOVUPS (CX)(AX*1), Z0
-	VMOVUPS (BX)(AX*1), Z1
-	VMULPS  Z1, Z0, Z0
-	VMOVUPS Z0, (CX)(AX*1)
-	ADDQ    $0x40, AX
-
-test:
-	CMPQ      AX, SI
-	JLT       group
-	CMPQ      AX, DX
-	JEQ       done
-	LEAQ      window<>+64(SB), SI
-	ADDQ      AX, SI
-	SUBQ      DX, SI
-	VMOVUPS   (SI), Z0
-	VPMOVD2M  Z0, K1
-	VMOVUPS.Z (CX)(AX*1), K1, Z0
-	VMOVUPS.Z (BX)(AX*1), K1, Z1
-	VMULPS    Z1, Z0, Z0
-	VMOVUPS   Z0, K1, (CX)(AX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func mulAVX2(y []float32, x []float32)
-// Requires: AVX
-TEXT ·mulAVX2(SB), NOSPLIT, $0-48
-	MOVQ y_base+0(FP), CX
-	MOVQ y_len+8(FP), DX
-	MOVQ x_base+24(FP), BX
-	SHLQ $0x02, DX
-	MOVQ DX, SI
-	ANDQ $-64, SI
-	XORQ AX, AX
-	JMP  test
-
-group:
-	VMOVUPS (CX)(AX*1), Y0
-	VMOVUPS (BX)(AX*1), Y1
-	VMULPS  Y1, Y0, Y0
-	VMOVUPS Y0, (CX)(AX*1)
-	VMOVUPS 32(CX)(AX*1), Y0
-	VMOVUPS 32(BX)(AX*1), Y1
-	VMULPS  Y1, Y0, Y0
-	VMOVUPS Y0, 32(CX)(AX*1)
-	ADDQ    $0x40, AX
-
-test:
-	CMPQ       AX, SI
-	JLT        group
-	CMPQ       AX, DX
-	JEQ        done
-	LEAQ       window<>+64(SB), SI
-	ADDQ       AX, SI
-	SUBQ       DX, SI
-	VMOVUPS    (SI), Y0
-	VMASKMOVPS (CX)(AX*1), Y0, Y1
-	VMASKMOVPS (BX)(AX*1), Y0, Y2
-	VMULPS     Y2, Y1, Y1
-	VMASKMOVPS Y1, Y0, (CX)(AX*1)
-	VMOVUPS    32(SI), Y0
-	VMASKMOVPS 32(CX)(AX*1), Y0, Y1
-	VMASKMOVPS 32(BX)(AX*1), Y0, Y2
-	VMULPS     Y2, Y1, Y1
 	VMASKMOVPS Y1, Y0, 32(CX)(AX*1)
 
 done:

@@ -47,35 +47,35 @@ func copy12AVX512(to *float32, toPart uintptr, from *float32, fromRow uintptr, k
 //go:noescape
 func copy32AVX512(to *float32, toPart uintptr, from *float32, fromRow uintptr, k int, parts int)
 
-// swapBF16x12AVX512 rounds pairs of packed rows to bfloat16.
+// swap12AVX512 rounds pairs of packed rows to bfloat16.
 //
 //go:noescape
-func swapBF16x12AVX512(x *float32, pairs int)
+func swap12AVX512(x *float32, pairs int)
 
-// swapBF16x32AVX512 rounds pairs of packed rows to bfloat16.
+// swap32AVX512 rounds pairs of packed rows to bfloat16.
 //
 //go:noescape
-func swapBF16x32AVX512(x *float32, pairs int)
+func swap32AVX512(x *float32, pairs int)
 
 // tile6AVX2 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
 //
 //go:noescape
-func tile6AVX2(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8)
+func tile6AVX2(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 
 // tile4AVX2 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
 //
 //go:noescape
-func tile4AVX2(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8)
+func tile4AVX2(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 
 // tile2AVX2 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
 //
 //go:noescape
-func tile2AVX2(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8)
+func tile2AVX2(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 
 // tile1AVX2 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
 //
 //go:noescape
-func tile1AVX2(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8)
+func tile1AVX2(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 
 // transpose6AVX2 transposes blocks, as wide as a vector, that lie side by side in from.
 //
@@ -97,50 +97,50 @@ func copy6AVX2(to *float32, toPart uintptr, from *float32, fromRow uintptr, k in
 //go:noescape
 func copy16AVX2(to *float32, toPart uintptr, from *float32, fromRow uintptr, k int, parts int)
 
-// swapBF16x6AVX2 rounds pairs of packed rows to bfloat16.
+// swap6AVX2 rounds pairs of packed rows to bfloat16.
 //
 //go:noescape
-func swapBF16x6AVX2(x *float32, pairs int)
+func swap6AVX2(x *float32, pairs int)
 
-// swapBF16x16AVX2 rounds pairs of packed rows to bfloat16.
+// swap16AVX2 rounds pairs of packed rows to bfloat16.
 //
 //go:noescape
-func swapBF16x16AVX2(x *float32, pairs int)
+func swap16AVX2(x *float32, pairs int)
 
-// dot12AVX512 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
+// dotTile12AVX512 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
 //
 //go:noescape
-func dot12AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+func dotTile12AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 
-// dot8AVX512 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
+// dotTile8AVX512 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
 //
 //go:noescape
-func dot8AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+func dotTile8AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 
-// dot4AVX512 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
+// dotTile4AVX512 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
 //
 //go:noescape
-func dot4AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+func dotTile4AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 
-// dot2AVX512 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
+// dotTile2AVX512 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
 //
 //go:noescape
-func dot2AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+func dotTile2AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 
-// dot1AVX512 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
+// dotTile1AVX512 sets c to the product of a and b over k terms; see tileAdd and tileFlush.
 //
 //go:noescape
-func dot1AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
+func dotTile1AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 
-// joinBF16x12AVX512 rounds pairs of packed rows to bfloat16.
+// join12AVX512 rounds pairs of packed rows to bfloat16.
 //
 //go:noescape
-func joinBF16x12AVX512(x *float32, pairs int)
+func join12AVX512(x *float32, pairs int)
 
-// joinBF16x32AVX512 rounds pairs of packed rows to bfloat16.
+// join32AVX512 rounds pairs of packed rows to bfloat16.
 //
 //go:noescape
-func joinBF16x32AVX512(x *float32, pairs int)
+func join32AVX512(x *float32, pairs int)
 
 // peakAVX512 runs rounds times as many multiplications as the loop has accumulators.
 func peakAVX512(rounds int)
@@ -220,16 +220,6 @@ func subAVX512(y []float32, x []float32)
 //
 //go:noescape
 func subAVX2(y []float32, x []float32)
-
-// mulAVX512 sets y = y * x.
-//
-//go:noescape
-func mulAVX512(y []float32, x []float32)
-
-// mulAVX2 sets y = y * x.
-//
-//go:noescape
-func mulAVX2(y []float32, x []float32)
 
 // axpyAVX512 sets y = y + x*s.
 //

@@ -4,7 +4,7 @@ package kernel
 
 func rowMax(x []float32) float32 {
 	switch active {
-	case avx512:
+	case avx512, avx512bf16:
 		return rowMaxAVX512(x)
 	case avx2:
 		return rowMaxAVX2(x)
@@ -15,7 +15,7 @@ func rowMax(x []float32) float32 {
 
 func expSum(x []float32, shift float32) float32 {
 	switch active {
-	case avx512:
+	case avx512, avx512bf16:
 		return expSumAVX512(x, shift)
 	case avx2:
 		return expSumAVX2(x, shift)
@@ -26,7 +26,7 @@ func expSum(x []float32, shift float32) float32 {
 
 func sumExp(x []float32, shift float32) float32 {
 	switch active {
-	case avx512:
+	case avx512, avx512bf16:
 		return sumExpAVX512(x, shift)
 	case avx2:
 		return sumExpAVX2(x, shift)
@@ -37,7 +37,7 @@ func sumExp(x []float32, shift float32) float32 {
 
 func expScale(x []float32, shift float32, s float32) {
 	switch active {
-	case avx512:
+	case avx512, avx512bf16:
 		expScaleAVX512(x, shift, s)
 	case avx2:
 		expScaleAVX2(x, shift, s)
@@ -48,7 +48,7 @@ func expScale(x []float32, shift float32, s float32) {
 
 func scale(x []float32, s float32) {
 	switch active {
-	case avx512:
+	case avx512, avx512bf16:
 		scaleAVX512(x, s)
 	case avx2:
 		scaleAVX2(x, s)
@@ -59,7 +59,7 @@ func scale(x []float32, s float32) {
 
 func add(y []float32, x []float32) {
 	switch active {
-	case avx512:
+	case avx512, avx512bf16:
 		addAVX512(y, x)
 	case avx2:
 		addAVX2(y, x)
@@ -70,7 +70,7 @@ func add(y []float32, x []float32) {
 
 func sub(y []float32, x []float32) {
 	switch active {
-	case avx512:
+	case avx512, avx512bf16:
 		subAVX512(y, x)
 	case avx2:
 		subAVX2(y, x)
@@ -79,20 +79,9 @@ func sub(y []float32, x []float32) {
 	}
 }
 
-func mul(y []float32, x []float32) {
-	switch active {
-	case avx512:
-		mulAVX512(y, x)
-	case avx2:
-		mulAVX2(y, x)
-	default:
-		mulPortable(y, x)
-	}
-}
-
 func axpy(y []float32, x []float32, s float32) {
 	switch active {
-	case avx512:
+	case avx512, avx512bf16:
 		axpyAVX512(y, x, s)
 	case avx2:
 		axpyAVX2(y, x, s)
@@ -103,7 +92,7 @@ func axpy(y []float32, x []float32, s float32) {
 
 func dot(x []float32, y []float32) float32 {
 	switch active {
-	case avx512:
+	case avx512, avx512bf16:
 		return dotAVX512(x, y)
 	case avx2:
 		return dotAVX2(x, y)
@@ -114,7 +103,7 @@ func dot(x []float32, y []float32) float32 {
 
 func dot3(x []float32, y []float32, z []float32) float32 {
 	switch active {
-	case avx512:
+	case avx512, avx512bf16:
 		return dot3AVX512(x, y, z)
 	case avx2:
 		return dot3AVX2(x, y, z)
@@ -125,7 +114,7 @@ func dot3(x []float32, y []float32, z []float32) float32 {
 
 func dot64(x []float32, y []float32) float64 {
 	switch active {
-	case avx512:
+	case avx512, avx512bf16:
 		return dot64AVX512(x, y)
 	case avx2:
 		return dot64AVX2(x, y)
@@ -136,7 +125,7 @@ func dot64(x []float32, y []float32) float64 {
 
 func notFinite(x []float32) float32 {
 	switch active {
-	case avx512:
+	case avx512, avx512bf16:
 		return notFiniteAVX512(x)
 	case avx2:
 		return notFiniteAVX2(x)
@@ -147,7 +136,7 @@ func notFinite(x []float32) float32 {
 
 func norm(y []float32, x []float32, w []float32, inv float32) {
 	switch active {
-	case avx512:
+	case avx512, avx512bf16:
 		normAVX512(y, x, w, inv)
 	case avx2:
 		normAVX2(y, x, w, inv)
@@ -158,7 +147,7 @@ func norm(y []float32, x []float32, w []float32, inv float32) {
 
 func normBack(dx []float32, dy []float32, w []float32, x []float32, inv float32, c float32) {
 	switch active {
-	case avx512:
+	case avx512, avx512bf16:
 		normBackAVX512(dx, dy, w, x, inv, c)
 	case avx2:
 		normBackAVX2(dx, dy, w, x, inv, c)
@@ -169,7 +158,7 @@ func normBack(dx []float32, dy []float32, w []float32, x []float32, inv float32,
 
 func normWeight(dw []float32, dy []float32, x []float32, inv float32) {
 	switch active {
-	case avx512:
+	case avx512, avx512bf16:
 		normWeightAVX512(dw, dy, x, inv)
 	case avx2:
 		normWeightAVX2(dw, dy, x, inv)
@@ -180,7 +169,7 @@ func normWeight(dw []float32, dy []float32, x []float32, inv float32) {
 
 func silu(y []float32, x []float32) {
 	switch active {
-	case avx512:
+	case avx512, avx512bf16:
 		siluAVX512(y, x)
 	case avx2:
 		siluAVX2(y, x)
@@ -191,7 +180,7 @@ func silu(y []float32, x []float32) {
 
 func siluBack(dx []float32, dy []float32, x []float32) {
 	switch active {
-	case avx512:
+	case avx512, avx512bf16:
 		siluBackAVX512(dx, dy, x)
 	case avx2:
 		siluBackAVX2(dx, dy, x)
@@ -202,7 +191,7 @@ func siluBack(dx []float32, dy []float32, x []float32) {
 
 func relu(y []float32, x []float32) {
 	switch active {
-	case avx512:
+	case avx512, avx512bf16:
 		reluAVX512(y, x)
 	case avx2:
 		reluAVX2(y, x)
@@ -213,7 +202,7 @@ func relu(y []float32, x []float32) {
 
 func reluBack(dx []float32, dy []float32, x []float32) {
 	switch active {
-	case avx512:
+	case avx512, avx512bf16:
 		reluBackAVX512(dx, dy, x)
 	case avx2:
 		reluBackAVX2(dx, dy, x)
@@ -224,7 +213,7 @@ func reluBack(dx []float32, dy []float32, x []float32) {
 
 func siluMul(u []float32, g []float32, up []float32) {
 	switch active {
-	case avx512:
+	case avx512, avx512bf16:
 		siluMulAVX512(u, g, up)
 	case avx2:
 		siluMulAVX2(u, g, up)
@@ -235,7 +224,7 @@ func siluMul(u []float32, g []float32, up []float32) {
 
 func siluMulBack(dg []float32, dup []float32, du []float32, g []float32, up []float32) {
 	switch active {
-	case avx512:
+	case avx512, avx512bf16:
 		siluMulBackAVX512(dg, dup, du, g, up)
 	case avx2:
 		siluMulBackAVX2(dg, dup, du, g, up)
@@ -246,7 +235,7 @@ func siluMulBack(dg []float32, dup []float32, du []float32, g []float32, up []fl
 
 func softmaxBack(dp []float32, s []float32, lse float32, dot float32) {
 	switch active {
-	case avx512:
+	case avx512, avx512bf16:
 		softmaxBackAVX512(dp, s, lse, dot)
 	case avx2:
 		softmaxBackAVX2(dp, s, lse, dot)
@@ -257,7 +246,7 @@ func softmaxBack(dp []float32, s []float32, lse float32, dot float32) {
 
 func rotate(a []float32, b []float32, cos []float32, sin []float32, before float32, after float32) {
 	switch active {
-	case avx512:
+	case avx512, avx512bf16:
 		rotateAVX512(a, b, cos, sin, before, after)
 	case avx2:
 		rotateAVX2(a, b, cos, sin, before, after)
@@ -268,7 +257,7 @@ func rotate(a []float32, b []float32, cos []float32, sin []float32, before float
 
 func adamW(w []float32, g []float32, m []float32, v []float32, c *[10]float32) {
 	switch active {
-	case avx512:
+	case avx512, avx512bf16:
 		adamWAVX512(w, g, m, v, c)
 	case avx2:
 		adamWAVX2(w, g, m, v, c)

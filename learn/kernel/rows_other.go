@@ -18,8 +18,6 @@ func add(y []float32, x []float32) { addPortable(y, x) }
 
 func sub(y []float32, x []float32) { subPortable(y, x) }
 
-func mul(y []float32, x []float32) { mulPortable(y, x) }
-
 func axpy(y []float32, x []float32, s float32) { axpyPortable(y, x, s) }
 
 func dot(x []float32, y []float32) float32 { return dotPortable(x, y) }

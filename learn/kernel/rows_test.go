@@ -64,7 +64,6 @@ func (c rowCase) call(e *Engine, out map[string][]float32, use func(name string,
 	e.Add(use("add on all", 0), y)
 	e.Copy(use("copy", 0), y)
 	Sub(use("sub", 0), y)
-	Mul(use("mul", 0), y)
 	Axpy(use("axpy", 0), y, 0.3)
 	Scale(use("scale", 0), 0.7)
 	e.Scale(use("scale on all", 0), 0.7)

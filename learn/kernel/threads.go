@@ -43,6 +43,7 @@ const spins = 300
 // fork calls run once for each item below n, on at most e.threads threads, and
 // returns when all are done.
 func (e *Engine) fork(n int, run func(e *Engine, worker, item int)) {
+	e.start()
 	if e.threads == 1 || n == 1 {
 		for i := range n {
 			run(e, 0, i)
@@ -50,7 +51,6 @@ func (e *Engine) fork(n int, run func(e *Engine, worker, item int)) {
 		return
 	}
 	t := &e.team
-	e.start()
 	t.run, t.n = run, int64(n)
 	t.next.Store(0)
 	t.state.Store(t.state.Load()&^(jobNumber-1) + jobNumber | jobOpen)
@@ -60,9 +60,7 @@ func (e *Engine) fork(n int, run func(e *Engine, worker, item int)) {
 		}
 	}
 	t.work(e, 0)
-	for s := t.state.Load(); !t.state.CompareAndSwap(s, s&^jobOpen); {
-		s = t.state.Load()
-	}
+	t.state.And(^uint64(jobOpen))
 	for t.state.Load()&atWork > 0 {
 		runtime.Gosched()
 	}
@@ -91,7 +89,7 @@ func (t *team) join(e *Engine, worker int, last uint64) uint64 {
 // start launches the helpers that are missing, and a one-thread engine for each
 // worker.
 func (e *Engine) start() {
-	for len(e.subs) < e.threads {
+	for len(e.subs) < e.threads && e.threads > 1 {
 		sub := NewFor(e.numerics, 1)
 		sub.pack.ready(1)
 		e.subs = append(e.subs, sub)

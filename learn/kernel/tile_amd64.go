@@ -2,15 +2,19 @@ package kernel
 
 import "unsafe"
 
-// tile is what a micro-kernel works on: a tile of C, of any height and width up
-// to the full tile's, a packed strip of A, and a panel of B. Strides are in
-// elements.
-type tile struct {
-	c, left, right       *float32
-	next                 *float32 // the tile of C that follows, to be fetched
-	cStride, rightStride int
-	rows, cols, depth    int
-	add, bf16            bool
+// routines are the assembly for products of one variant and numerics.
+type routines struct {
+	kernels      []microKernel // the highest first; the last has one row
+	strip, panel packer        // of A, transposed, and of B
+	flags        uint8         // of the kernels
+	terms        int           // elements along k in a row of packed operands
+	masks        bool          // kernels leave out columns of C
+}
+
+// microKernel computes tiles of so many rows.
+type microKernel struct {
+	rows int
+	run  func(c, next *float32, cRow uintptr, a, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 }
 
 // Flags of a micro-kernel.
@@ -19,122 +23,88 @@ const (
 	tileFlush             // subnormals count as zeros
 )
 
+var (
+	tilesAVX512 = []microKernel{{12, tile12AVX512}, {8, tile8AVX512}, {4, tile4AVX512}, {2, tile2AVX512}, {1, tile1AVX512}}
+	dotsAVX512  = []microKernel{{12, dotTile12AVX512}, {8, dotTile8AVX512}, {4, dotTile4AVX512}, {2, dotTile2AVX512}, {1, dotTile1AVX512}}
+	tilesAVX2   = []microKernel{{6, tile6AVX2}, {4, tile4AVX2}, {2, tile2AVX2}, {1, tile1AVX2}}
+
+	strip12 = packer{12, transpose12AVX512, 12, 16, copy12AVX512, nil}
+	panel32 = packer{32, transpose16AVX512, 16, 16, copy32AVX512, nil}
+	strip6  = packer{6, transpose6AVX2, 6, 8, copy6AVX2, nil}
+	panel16 = packer{16, transpose8AVX2, 8, 8, copy16AVX2, nil}
+
+	fmaAVX512     = routines{tilesAVX512, strip12, panel32, 0, 1, true}
+	fmaBF16AVX512 = routines{tilesAVX512, strip12.rounding(swap12AVX512), panel32.rounding(swap32AVX512), tileFlush, 1, true}
+	dotBF16AVX512 = routines{dotsAVX512, strip12.rounding(join12AVX512), panel32.rounding(join32AVX512), 0, 2, true}
+	fmaAVX2       = routines{tilesAVX2, strip6, panel16, 0, 1, false}
+	fmaBF16AVX2   = routines{tilesAVX2, strip6.rounding(swap6AVX2), panel16.rounding(swap16AVX2), tileFlush, 1, false}
+)
+
+func (k packer) rounding(round func(x *float32, pairs int)) packer {
+	k.round = round
+	return k
+}
+
+// routinesFor returns the routines of a variant, nil if it has none.
+func routinesFor(v variant, bf16 bool) *routines {
+	switch {
+	case v == portable:
+		return nil
+	case v == avx512bf16 && bf16:
+		return &dotBF16AVX512
+	case v == avx2 && bf16:
+		return &fmaBF16AVX2
+	case v == avx2:
+		return &fmaAVX2
+	case bf16:
+		return &fmaBF16AVX512
+	}
+	return &fmaAVX512
+}
+
+// tile is what the micro-kernels work on: a tile of C, of any height and width up
+// to the full tile's, a packed strip of A, and a panel of B. Strides are in
+// elements.
+type tile struct {
+	*routines
+	c, left, right       *float32
+	next                 *float32 // the tile of C that follows, to be fetched
+	cStride, rightStride int
+	rows, cols, depth    int
+	add                  bool
+}
+
 // compute computes the tile.
 func (t *tile) compute(s *scratch) {
-	switch {
-	case t.bf16 && dotBF16:
-		t.dotAVX512()
-	case active == avx512:
-		t.fmaAVX512()
-	case t.cols == 16:
-		t.fmaAVX2(t.c, t.cStride)
-	default:
-		edge := s.edge[:t.rows*16]
-		c := unsafe.Slice(t.c, (t.rows-1)*t.cStride+t.cols)
-		for i := range t.rows {
-			copy(edge[i*16:], c[i*t.cStride:][:t.cols])
-		}
-		t.fmaAVX2(&edge[0], 16)
-		for i := range t.rows {
-			copy(c[i*t.cStride:][:t.cols], edge[i*16:])
-		}
+	if t.masks || t.cols == t.panel.width {
+		t.cover(t.c, t.cStride)
+		return
+	}
+	width := t.panel.width
+	edge, c := s.edge[:t.rows*width], unsafe.Slice(t.c, (t.rows-1)*t.cStride+t.cols)
+	for i := range t.rows {
+		copy(edge[i*width:], c[i*t.cStride:][:t.cols])
+	}
+	t.cover(&edge[0], width)
+	for i := range t.rows {
+		copy(c[i*t.cStride:][:t.cols], edge[i*width:])
 	}
 }
 
-// terms returns the number of rows of packed operands, and the kernel's flags.
-func (t *tile) terms() (depth int, flags uint8) {
+// cover computes the tile, whose C lies at to, with as high kernels as fit.
+func (t *tile) cover(to *float32, stride int) {
+	kernels, flags, terms := t.kernels, t.flags, t.depth
 	if t.add {
-		flags = tileAdd
+		flags |= tileAdd
 	}
-	if t.bf16 {
-		return packedRows(t.depth), flags | tileFlush
+	if t.panel.round != nil {
+		terms = packedRows(terms) / t.terms
 	}
-	return t.depth, flags
-}
-
-// fmaAVX512 covers the tile's height with the kernels of 12, 8, 4, 2 and 1 rows.
-func (t *tile) fmaAVX512() {
-	depth, flags := t.terms()
-	mask, cRow, bRow := uint32(1<<t.cols-1), uintptr(t.cStride)*floatBytes, uintptr(t.rightStride)*floatBytes
-	for i, rows := 0, 0; i < t.rows; i += rows {
-		c, next, a := after(t.c, i*t.cStride), after(t.next, i*t.cStride), after(t.left, i)
-		switch rows = t.rows - i; {
-		case rows >= 12:
-			rows = 12
-			tile12AVX512(c, next, cRow, a, t.right, bRow, depth, flags, mask)
-		case rows >= 8:
-			rows = 8
-			tile8AVX512(c, next, cRow, a, t.right, bRow, depth, flags, mask)
-		case rows >= 4:
-			rows = 4
-			tile4AVX512(c, next, cRow, a, t.right, bRow, depth, flags, mask)
-		case rows >= 2:
-			rows = 2
-			tile2AVX512(c, next, cRow, a, t.right, bRow, depth, flags, mask)
-		default:
-			tile1AVX512(c, next, cRow, a, t.right, bRow, depth, flags, mask)
+	mask, cRow, bRow := uint32(1<<t.cols-1), uintptr(stride)*floatBytes, uintptr(t.rightStride)*floatBytes
+	for i := 0; i < t.rows; i += kernels[0].rows {
+		for kernels[0].rows > t.rows-i {
+			kernels = kernels[1:]
 		}
+		kernels[0].run(after(to, i*stride), after(t.next, i*stride), cRow, after(t.left, i), t.right, bRow, terms, flags, mask)
 	}
-}
-
-// dotAVX512 is fmaAVX512 with the dot product of pairs of bfloat16s.
-func (t *tile) dotAVX512() {
-	depth, flags := t.terms()
-	pairs := depth / 2
-	mask, cRow, bRow := uint32(1<<t.cols-1), uintptr(t.cStride)*floatBytes, uintptr(t.rightStride)*floatBytes
-	for i, rows := 0, 0; i < t.rows; i += rows {
-		c, next, a := after(t.c, i*t.cStride), after(t.next, i*t.cStride), after(t.left, i)
-		switch rows = t.rows - i; {
-		case rows >= 12:
-			rows = 12
-			dot12AVX512(c, next, cRow, a, t.right, bRow, pairs, flags, mask)
-		case rows >= 8:
-			rows = 8
-			dot8AVX512(c, next, cRow, a, t.right, bRow, pairs, flags, mask)
-		case rows >= 4:
-			rows = 4
-			dot4AVX512(c, next, cRow, a, t.right, bRow, pairs, flags, mask)
-		case rows >= 2:
-			rows = 2
-			dot2AVX512(c, next, cRow, a, t.right, bRow, pairs, flags, mask)
-		default:
-			dot1AVX512(c, next, cRow, a, t.right, bRow, pairs, flags, mask)
-		}
-	}
-}
-
-// fmaAVX2 covers the tile's height with the kernels of 6, 4, 2 and 1 rows.
-func (t *tile) fmaAVX2(to *float32, stride int) {
-	depth, flags := t.terms()
-	cRow, bRow := uintptr(stride)*floatBytes, uintptr(t.rightStride)*floatBytes
-	for i, rows := 0, 0; i < t.rows; i += rows {
-		c, next, a := after(to, i*stride), after(t.next, i*stride), after(t.left, i)
-		switch rows = t.rows - i; {
-		case rows >= 6:
-			rows = 6
-			tile6AVX2(c, next, cRow, a, t.right, bRow, depth, flags)
-		case rows >= 4:
-			rows = 4
-			tile4AVX2(c, next, cRow, a, t.right, bRow, depth, flags)
-		case rows >= 2:
-			rows = 2
-			tile2AVX2(c, next, cRow, a, t.right, bRow, depth, flags)
-		default:
-			tile1AVX2(c, next, cRow, a, t.right, bRow, depth, flags)
-		}
-	}
-}
-
-// fmaLoop runs fused multiply-adds of the active variant and returns their
-// floating-point operations.
-func fmaLoop(rounds int) float64 {
-	switch active {
-	case avx512:
-		peakAVX512(rounds)
-		return float64(rounds) * 24 * 16 * 2
-	case avx2:
-		peakAVX2(rounds)
-		return float64(rounds) * 12 * 8 * 2
-	}
-	return portableFMALoop(rounds)
 }

@@ -20,9 +20,6 @@ func Add(dst, a []float32) { add(dst[:len(a)], a) }
 // Sub subtracts a from dst.
 func Sub(dst, a []float32) { sub(dst[:len(a)], a) }
 
-// Mul multiplies dst by a, element by element.
-func Mul(dst, a []float32) { mul(dst[:len(a)], a) }
-
 // Axpy adds a*s to dst, the product rounded first.
 func Axpy(dst, a []float32, s float32) { axpy(dst[:len(a)], a, s) }
 

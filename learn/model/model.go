@@ -24,8 +24,8 @@
 // per element, in the order in which docs/numerics.md lists the terms. Attention
 // works on tiles of 64 queries against all keys up to the end of the tile, with a
 // softmax over whole rows; queries are scaled by float32(1/sqrt(head width))
-// after their rotation. The backward pass computes the probabilities again by the
-// same operations; within one key/value head the terms of dk and dv are added by
+// after their rotation. The backward pass computes the scores again and finds the
+// probabilities from the logarithm of their row's sum; within one key/value head the terms of dk and dv are added by
 // query head in increasing order and, within that, by tile from the last to the
 // first. The loss takes the vocabulary in chunks of 4096 and computes each chunk's
 // logits again in the backward pass.

@@ -49,16 +49,6 @@ func TestASplitModelTrainsToTheSameBitsAsTheWhole(t *testing.T) {
 	}
 }
 
-func TestThreadsDoNotChangeABit(t *testing.T) {
-	for _, boundary := range []string{model.None, model.Bottleneck, model.SSN} {
-		t.Run(boundary, func(t *testing.T) {
-			oneLosses, one := trained(t, odd(boundary, 1, 2, 1), 1)
-			losses, weights := trained(t, odd(boundary, 1, 2, 1), 3)
-			sameBits(t, losses, oneLosses, weights, one)
-		})
-	}
-}
-
 func sameBits(t *testing.T, losses, wantLosses []float64, weights, want map[string][]float32) {
 	t.Helper()
 	if !slices.Equal(losses, wantLosses) {

@@ -16,9 +16,9 @@ import (
 // element comes first. For the dot product a pair becomes one row of 32-bit
 // words, the even element in the low half.
 func roundPairs(s isa, width int, dot bool) {
-	name := fmt.Sprintf("swapBF16x%d%s", width, s.name)
+	name := fmt.Sprintf("swap%d%s", width, s.name)
 	if dot {
-		name = fmt.Sprintf("joinBF16x%d%s", width, s.name)
+		name = fmt.Sprintf("join%d%s", width, s.name)
 	}
 	TEXT(name, NOSPLIT, "func(x *float32, pairs int)")
 	Doc(name + " rounds pairs of packed rows to bfloat16.")
@@ -55,25 +55,17 @@ func roundPairs(s isa, width int, dot bool) {
 
 // rounder rounds vectors to bfloat16. The last vector of a row may be partial.
 type rounder struct {
-	isa
-	load                               func(Mem) reg.VecVirtual
-	store                              func(reg.VecVirtual, Mem)
-	exponent, sign, half, upper, quiet reg.VecVirtual
+	group
+	load                           func(Mem) reg.VecVirtual
+	store                          func(reg.VecVirtual, Mem)
+	size, sign, half, upper, quiet reg.VecVirtual
 }
 
 func newRounder(s isa, width int) *rounder {
-	r := &rounder{isa: s, store: func(v reg.VecVirtual, to Mem) { VMOVUPS(v, to) }}
-	r.load = func(from Mem) reg.VecVirtual {
-		v := s.vec()
-		VMOVUPS(from, v)
-		return v
-	}
-	if width < s.bytes/4 {
-		r.load, r.store = firstLanes(s, width)
-	}
-	g := group{isa: s}
-	r.exponent, r.sign = g.bits(0x7f800000), g.bits(0x80000000)
-	r.half, r.upper, r.quiet = g.bits(0x7fff), g.bits(0xffff0000), g.bits(0x00400000)
+	r := &rounder{group: group{isa: s}}
+	r.load, r.store = firstLanes(s, min(width, s.bytes/4))
+	r.size, r.sign = r.bits(0x7fffffff), r.bits(0x80000000)
+	r.half, r.upper, r.quiet = r.bits(0x7fff), r.bits(0xffff0000), r.bits(0x00400000)
 	return r
 }
 
@@ -88,29 +80,9 @@ func (r *rounder) round(from Mem) reg.VecVirtual {
 	VPSRLD(Imm(31), last, last)
 	VPADDD(r.half, x, y)
 	VPADDD(last, y, y)
-	nan, zero := r.vec(), r.vec()
-	if r.isa == avx512 {
-		VPORD(r.quiet, x, nan)
-		VPANDD(r.sign, x, zero)
-		isNaN, isTiny := K(), K()
-		VCMPPS(Imm(unordered), x, x, isNaN)
-		VPTESTNMD(r.exponent, x, isTiny)
-		VMOVDQA32(nan, isNaN, y)
-		VMOVDQA32(zero, isTiny, y)
-		VPANDD(r.upper, y, y)
-		return y
-	}
-	VPOR(r.quiet, x, nan)
-	VPAND(r.sign, x, zero)
-	isNaN, isTiny, none := r.vec(), r.vec(), r.vec()
-	VCMPPS(Imm(unordered), x, x, isNaN)
-	VPAND(r.exponent, x, isTiny)
-	VPXOR(none, none, none)
-	VPCMPEQD(none, isTiny, isTiny)
-	VBLENDVPS(isNaN, nan, y, y)
-	VBLENDVPS(isTiny, zero, y, y)
-	VPAND(r.upper, y, y)
-	return y
+	r.choose(y, x, unordered, 0, r.apply(VORPS, x, r.quiet))
+	r.choose(y, r.apply(VANDPS, x, r.size), lessThan, 0x1p-126, r.apply(VANDPS, x, r.sign))
+	return r.apply(VANDPS, y, r.upper)
 }
 
 // vecReg is a vector register, virtual or of a known number.
@@ -135,7 +107,7 @@ func (t *tileKernel) vector() vecReg {
 // multiply adds the products of a and b to sum.
 func (t *tileKernel) multiply(a, b, sum vecReg) {
 	if t.dot {
-		dotBF16(number(a), number(b), number(sum))
+		dotBF16(index(a), index(b), index(sum))
 		return
 	}
 	VFMADD231PS(a, b, sum)
@@ -160,4 +132,4 @@ var zmm = []vecReg{reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z
 	reg.Z11, reg.Z12, reg.Z13, reg.Z14, reg.Z15, reg.Z16, reg.Z17, reg.Z18, reg.Z19, reg.Z20, reg.Z21,
 	reg.Z22, reg.Z23, reg.Z24, reg.Z25, reg.Z26, reg.Z27, reg.Z28, reg.Z29, reg.Z30, reg.Z31}
 
-func number(v vecReg) int { return slices.Index(zmm, v) }
+func index(v vecReg) int { return slices.Index(zmm, v) }

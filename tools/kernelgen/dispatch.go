@@ -28,7 +28,7 @@ func dispatch(prefix string) error {
 		fmt.Fprintf(amd64, `
 func %[1]s%[2]s {
 	switch active {
-	case avx512:
+	case avx512, avx512bf16:
 		%[4]s%[1]sAVX512(%[3]s)
 	case avx2:
 		%[4]s%[1]sAVX2(%[3]s)

@@ -37,9 +37,6 @@ var kernels = []kernel{
 	{"sub", "sets y = y - x.", []string{"y []float32", "x []float32"}, nil, func(g *group) {
 		g.store(g.sub(g.load("y"), g.load("x")), "y")
 	}},
-	{"mul", "sets y = y * x.", []string{"y []float32", "x []float32"}, nil, func(g *group) {
-		g.store(g.mul(g.load("y"), g.load("x")), "y")
-	}},
 	{"axpy", "sets y = y + x*s.",
 		[]string{"y []float32", "x []float32", "s float32"}, nil, func(g *group) {
 			g.store(g.add(g.load("y"), g.mul(g.load("x"), g.scalar("s"))), "y")

@@ -43,6 +43,7 @@ func main() {
 	if err := dispatch(folder + "rows"); err != nil {
 		log.Fatal("kernelgen: ", err)
 	}
+	windowOfMasks()
 	products()
 	rows()
 	for name, value := range map[string]string{ // read by Generate

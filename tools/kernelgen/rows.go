@@ -52,7 +52,6 @@ type group struct {
 
 // rows generates the element-wise kernels.
 func rows() {
-	windowOfMasks()
 	for _, k := range kernels {
 		k.generate(avx512)
 		k.generate(avx2)

@@ -32,13 +32,10 @@ type tileKernel struct {
 const unroll = 4
 
 func (t *tileKernel) generate() {
-	signature := "func(c, next *float32, cRow uintptr, a, b *float32, bRow uintptr, k int, flags uint8)"
-	if t.isa == avx512 {
-		signature = "func(c, next *float32, cRow uintptr, a, b *float32, bRow uintptr, k int, flags uint8, mask uint32)"
-	}
+	const signature = "func(c, next *float32, cRow uintptr, a, b *float32, bRow uintptr, k int, flags uint8, mask uint32)"
 	name := fmt.Sprintf("tile%d%s", t.rows, t.name)
 	if t.dot {
-		name = fmt.Sprintf("dot%d%s", t.rows, t.name)
+		name = fmt.Sprintf("dotTile%d%s", t.rows, t.name)
 	}
 	TEXT(name, NOSPLIT, signature)
 	Doc(name + " sets c to the product of a and b over k terms; see tileAdd and tileFlush.")

@@ -17,10 +17,7 @@ func transpose(s isa, rows int) {
 	TEXT(name, NOSPLIT, "func(to *float32, toRow uintptr, from *float32, fromRow uintptr, blocks int)")
 	Doc(name + " transposes blocks, as wide as a vector, that lie side by side in from.")
 	Pragma("noescape")
-	store := func(v reg.VecVirtual, to Mem) { VMOVUPS(v, to) }
-	if rows < lanes {
-		_, store = firstLanes(s, rows)
-	}
+	_, store := firstLanes(s, min(rows, lanes))
 	to, toRow := Load(Param("to"), GP64()), Load(Param("toRow"), GP64())
 	from, fromRow := Load(Param("from"), GP64()), Load(Param("fromRow"), GP64())
 	blocks := Load(Param("blocks"), GP64())
@@ -51,6 +48,14 @@ func transpose(s isa, rows int) {
 
 // firstLanes returns a load and a store of the first n lanes of a vector.
 func firstLanes(s isa, n int) (load func(Mem) reg.VecVirtual, store func(reg.VecVirtual, Mem)) {
+	if n == s.bytes/4 {
+		load = func(from Mem) reg.VecVirtual {
+			v := s.vec()
+			VMOVUPS(from, v)
+			return v
+		}
+		return load, func(v reg.VecVirtual, to Mem) { VMOVUPS(v, to) }
+	}
 	if s == avx512 {
 		mask, bits := K(), GP32()
 		MOVL(U32(1<<n-1), bits)
@@ -63,33 +68,13 @@ func firstLanes(s isa, n int) (load func(Mem) reg.VecVirtual, store func(reg.Vec
 		return load, func(v reg.VecVirtual, to Mem) { VMOVUPS(v, mask, to) }
 	}
 	mask := s.vec()
-	VMOVUPS(laneMask(s, n), mask)
+	VMOVUPS(window.Offset(64-4*n), mask)
 	load = func(from Mem) reg.VecVirtual {
 		v := s.vec()
 		VMASKMOVPS(from, mask, v)
 		return v
 	}
 	return load, func(v reg.VecVirtual, to Mem) { VMASKMOVPS(v, mask, to) }
-}
-
-// laneMasks holds what was already placed in the read-only data.
-var laneMasks = map[int]Mem{}
-
-// laneMask is a vector whose first n lanes have all bits set.
-func laneMask(s isa, n int) Mem {
-	if m, ok := laneMasks[n]; ok {
-		return m
-	}
-	m := GLOBL(fmt.Sprintf("first%d", n), RODATA|NOPTR)
-	for i := range s.bytes / 4 {
-		bits := uint32(0)
-		if i < n {
-			bits = 1<<32 - 1
-		}
-		DATA(4*i, U32(bits))
-	}
-	laneMasks[n] = m
-	return m
 }
 
 // copyParts generates the packing of an operand whose elements across k lie side

@@ -1,0 +1,7 @@
+//go:build !amd64
+
+package kernel
+
+import "testing"
+
+func smallBlocks(*testing.T) {}
