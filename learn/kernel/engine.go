@@ -38,9 +38,9 @@ func (e *Engine) Numerics() Numerics { return e.numerics }
 // Threads returns the number of threads.
 func (e *Engine) Threads() int { return e.threads }
 
-// share returns the index-th of count near-equal slices of [0, n), cut at
+// piece returns the index-th of count near-equal slices of [0, n), cut at
 // multiples of grain.
-func share(n, grain, index, count int) (from, to int) {
+func piece(n, grain, index, count int) (from, to int) {
 	groups := (n + grain - 1) / grain
 	from = min(groups*index/count*grain, n)
 	to = min(groups*(index+1)/count*grain, n)
@@ -89,7 +89,7 @@ func (e *Engine) rows(a rowArgs, width int) {
 	if pieces := min(e.threads*perThread, a.n*width/minWork); e.threads > 1 && pieces > 1 {
 		e.args.pieces = pieces
 		e.fork(pieces, func(e *Engine, _, i int) {
-			from, to := share(e.args.n, e.args.grain, i, e.args.pieces)
+			from, to := piece(e.args.n, e.args.grain, i, e.args.pieces)
 			e.args.run(&e.args, from, to)
 		})
 	} else {

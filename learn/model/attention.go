@@ -19,15 +19,15 @@ type attention struct {
 	dmixed, dq, dk, dv []float32  // of the running backward
 }
 
-func (a *attention) init(s *Stage, tiles []attentionTile) {
+func (a *attention) init(s *Stage) {
 	c := s.config
 	*a = attention{
 		e: s.e, batch: c.Batch, T: c.SeqLen, groups: c.KVHeads, perGroup: c.Heads / c.KVHeads,
 		dim: c.headDim(), d: s.d, kv: s.kv,
-		tiles: make(chan *attentionTile, len(tiles)),
+		tiles: make(chan *attentionTile, len(s.scratch.tiles)),
 	}
-	for i := range tiles {
-		a.tiles <- &tiles[i]
+	for i := range s.scratch.tiles {
+		a.tiles <- &s.scratch.tiles[i]
 	}
 	a.forwardItem, a.backwardItem = a.forwardGroup, a.backwardGroup // bound once: no allocation per call
 }

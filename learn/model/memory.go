@@ -15,18 +15,18 @@ type Memory struct {
 	Vector int // as long as the stage's weights: weights, a gradient, a moment
 	Wire   int // what crosses a boundary for one micro-batch, as float32
 	Tape   int
-	Stage  int // scratch, tables and fixed buffers of a Stage
+	Stage  int // scratch, rotary tables and fixed buffers of a Stage
 }
 
 // Memory returns what a stage takes on an engine of so many threads. A Stage
 // that computes Logits has a tape more.
 func (c Config) Memory(stage, threads int) Memory {
-	var t tables
+	var x scratch
 	return Memory{
 		Vector: floatBytes * c.StageSize(stage),
 		Wire:   floatBytes * c.Rows() * c.WireWidth(),
 		Tape:   tensor.Measure(func(a *tensor.Arena) { c.layTape(a, stage) }) + intBytes*c.tapeInts(),
-		Stage:  tensor.Measure(func(a *tensor.Arena) { t.lay(a, c, stage, threads) }) + floatBytes*c.fixed(),
+		Stage:  tensor.Measure(func(a *tensor.Arena) { x.lay(a, c, stage, threads) }) + floatBytes*c.fixed(),
 	}
 }
 
@@ -42,32 +42,19 @@ func (c Config) fixed() int {
 	return n
 }
 
-// tables is the memory of a stage that holds nothing between two calls.
-type tables struct {
-	scratch scratch
-	tiles   []attentionTile // one per thread
-}
-
-func (t *tables) lay(a *tensor.Arena, c Config, stage, threads int) {
-	t.scratch.lay(a, c, stage)
-	t.tiles = make([]attentionTile, threads)
-	for i := range t.tiles {
-		t.tiles[i].lay(a, c)
-	}
-}
-
-// scratch is what the passes of a stage use.
+// scratch is the memory of a stage that holds nothing between two calls.
 type scratch struct {
-	low        []float32 // [rows, k]
-	dx, dn, dt []float32 // [rows, d]
-	du, dg     []float32 // [rows, FFN]
-	dq         []float32 // [rows, d]
-	dk, dv     []float32 // [rows, kv]
-	logits     []float32 // [rows, min(V, vocabChunk)], last stage only
-	discard    []float32 // [rows, k], the wire that Recompute throws away
+	low        []float32       // [rows, k]
+	dx, dn, dt []float32       // [rows, d]
+	du, dg     []float32       // [rows, FFN]
+	dq         []float32       // [rows, d]
+	dk, dv     []float32       // [rows, kv]
+	logits     []float32       // [rows, min(V, vocabChunk)], last stage only
+	discard    []float32       // [rows, k], the wire that Recompute throws away
+	tiles      []attentionTile // one per thread
 }
 
-func (x *scratch) lay(a *tensor.Arena, c Config, stage int) {
+func (x *scratch) lay(a *tensor.Arena, c Config, stage, threads int) {
 	take := func(width int) []float32 { return a.Take(c.Rows() * width) }
 	d, kv, k := c.Width, c.kvWidth(), c.WireWidth()
 	x.low = take(k)
@@ -79,6 +66,10 @@ func (x *scratch) lay(a *tensor.Arena, c Config, stage int) {
 		x.logits = take(min(c.Vocab, vocabChunk))
 	}
 	x.discard = take(k)
+	x.tiles = make([]attentionTile, threads)
+	for i := range x.tiles {
+		x.tiles[i].lay(a, c)
+	}
 }
 
 // attentionTile is one thread's scratch of the attention.

@@ -55,10 +55,8 @@ func NewStage(c Config, index int, e *kernel.Engine) (*Stage, error) {
 		s.blocks = append(s.blocks, c.blockWeights(index, first+i, at))
 	}
 	s.scale = invSqrt(c.headDim())
-	var t tables
-	tensor.Carve(func(a *tensor.Arena) { t.lay(a, c, index, e.Threads()) })
-	s.scratch = t.scratch
-	s.attention.init(s, t.tiles)
+	tensor.Carve(func(a *tensor.Arena) { s.scratch.lay(a, c, index, e.Threads()) })
+	s.attention.init(s)
 	if c.Boundary == SSN {
 		s.SetBuffers(DeriveBuffers(c))
 	}

@@ -28,10 +28,10 @@ func (m *Miner) loss(w *work) error {
 	}
 	v := m.current
 	w.receipt.Step = v.step
-	if err := m.stateLoss(w, v, m.stage.Loss(v.w, m.memory.tokens, in, m.memory.tape)); err != nil {
+	if err := m.stateLoss(w, v, m.stage.Loss(v.w, m.buffers.tokens, in, m.buffers.tape)); err != nil {
 		return err
 	}
-	return m.goBack(w, v, m.memory.tape, nil)
+	return m.goBack(w, v, m.buffers.tape, nil)
 }
 
 // stateLoss writes a loss into the receipt.
@@ -57,7 +57,7 @@ func (m *Miner) backward(w *work) error {
 	if len(w.inputs) == 0 {
 		return w.want(1)
 	}
-	if err := m.receive(w, 0, m.memory.grad, "the gradient"); err != nil {
+	if err := m.receive(w, 0, m.buffers.grad, "the gradient"); err != nil {
 		return err
 	}
 	if err := m.room(w); err != nil {
@@ -76,11 +76,11 @@ func (m *Miner) backward(w *work) error {
 	s := m.slots[i]
 	v, tape := s.weights, s.tape
 	if m.rules.recompute {
-		v, tape = m.current, m.memory.tape
+		v, tape = m.current, m.buffers.tape
 		m.recompute(s)
 	}
 	w.receipt.Step = v.step
-	err := m.goBack(w, v, tape, m.memory.grad)
+	err := m.goBack(w, v, tape, m.buffers.grad)
 	m.freeSlot(i)
 	return err
 }
@@ -96,14 +96,14 @@ func (m *Miner) rerun(w *work) error {
 	}
 	v := m.current
 	w.receipt.Step = v.step
-	m.memory.taped = nil
-	m.stage.Forward(v.w, m.memory.tokens, in, m.memory.out, m.memory.tape)
-	return m.goBack(w, v, m.memory.tape, m.memory.grad)
+	m.buffers.taped = nil
+	m.stage.Forward(v.w, m.buffers.tokens, in, m.buffers.out, m.buffers.tape)
+	return m.goBack(w, v, m.buffers.tape, m.buffers.grad)
 }
 
 // recompute fills the common tape with a slot's forward on the current weights, unless it is there already.
 func (m *Miner) recompute(s *slot) {
-	y := &m.memory
+	y := &m.buffers
 	if y.taped == s && y.at == m.current.step {
 		return
 	}
@@ -126,7 +126,7 @@ func (m *Miner) room(w *work) error {
 // goBack runs a tape back with the weights that filled it, gives the gradient for the stage before, and queues that of
 // the weights. dout is nil in the last stage.
 func (m *Miner) goBack(w *work, v *version, tape *model.Tape, dout []float32) error {
-	g, din := m.memory.vectors.take(), m.memory.to
+	g, din := m.buffers.vectors.take(), m.buffers.to
 	if m.first() {
 		din = nil
 	}
@@ -137,10 +137,10 @@ func (m *Miner) goBack(w *work, v *version, tape *model.Tape, dout []float32) er
 	}
 	switch {
 	case !finite:
-		m.memory.vectors.put(g)
+		m.buffers.vectors.put(g)
 		return m.own(v, "the gradient")
 	case w.passing:
-		m.memory.vectors.put(g)
+		m.buffers.vectors.put(g)
 	default:
 		m.waiting = append(m.waiting, &gradient{taskName{w.id.Key(), w.attempt}, v.step, g})
 	}

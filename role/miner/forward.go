@@ -31,18 +31,18 @@ func (m *Miner) forward(w *work) error {
 	v := m.current
 	w.receipt.Step, s.step = v.step, v.step
 	if m.rules.recompute {
-		m.stage.Forward(v.w, m.memory.tokens, in, m.memory.out, m.memory.tape)
-		m.memory.taped, m.memory.at = s, v.step
+		m.stage.Forward(v.w, m.buffers.tokens, in, m.buffers.out, m.buffers.tape)
+		m.buffers.taped, m.buffers.at = s, v.step
 		if in != nil {
-			s.in = m.memory.inputs.take()
+			s.in = m.buffers.inputs.take()
 			copy(s.in, in)
 		}
 	} else {
-		s.weights, s.tape = hold(v), m.memory.takeTape(m.stage)
-		m.stage.Forward(v.w, m.memory.tokens, in, m.memory.out, s.tape)
+		s.weights, s.tape = hold(v), m.buffers.takeTape(m.stage)
+		m.stage.Forward(v.w, m.buffers.tokens, in, m.buffers.out, s.tape)
 	}
 	m.slots = append(m.slots, s)
-	if err := m.send(w, m.memory.out); err != nil {
+	if err := m.send(w, m.buffers.out); err != nil {
 		m.freeSlot(len(m.slots) - 1)
 		return m.own(v, "the activation")
 	}
@@ -81,13 +81,13 @@ func (m *Miner) evaluate(w *work) error {
 	if err != nil {
 		return err
 	}
-	m.memory.taped = nil
+	m.buffers.taped = nil
 	w.receipt.Step = m.start.step
 	if m.last() {
-		return m.stateLoss(w, m.start, m.stage.Loss(m.start.w, m.memory.tokens, in, m.memory.tape))
+		return m.stateLoss(w, m.start, m.stage.Loss(m.start.w, m.buffers.tokens, in, m.buffers.tape))
 	}
-	m.stage.Forward(m.start.w, m.memory.tokens, in, m.memory.out, m.memory.tape)
-	if err := m.send(w, m.memory.out); err != nil {
+	m.stage.Forward(m.start.w, m.buffers.tokens, in, m.buffers.out, m.buffers.tape)
+	if err := m.send(w, m.buffers.out); err != nil {
 		return m.own(m.start, "the activation")
 	}
 	return nil
@@ -105,12 +105,12 @@ func (m *Miner) enter(w *work, at int) ([]float32, error) {
 	}
 	var in []float32
 	if !m.first() {
-		in = m.memory.in
+		in = m.buffers.in
 		if err := m.receive(w, at, in, "the activation"); err != nil {
 			return nil, err
 		}
 	}
-	c, tokens := m.config, m.memory.tokens
+	c, tokens := m.config, m.buffers.tokens
 	if w.kind == message.TaskKind_EVALUATE {
 		m.text.HeldOut(w.id.GetBatch(), c.Batch, c.SeqLen, tokens)
 	} else {
@@ -122,11 +122,11 @@ func (m *Miner) enter(w *work, at int) ([]float32, error) {
 
 // hashTokens returns the hash of the tokens as little-endian 32-bit numbers.
 func (m *Miner) hashTokens() []byte {
-	b := m.memory.bytes[:0]
-	for _, token := range m.memory.tokens {
+	b := m.buffers.bytes[:0]
+	for _, token := range m.buffers.tokens {
 		b = binary.LittleEndian.AppendUint32(b, uint32(token))
 	}
-	m.memory.bytes = b
+	m.buffers.bytes = b
 	return message.HashBytes(b)
 }
 
@@ -152,7 +152,7 @@ func (m *Miner) send(w *work, x []float32) error {
 	}
 	blob := tensor.Encode(nil, x, dt, 0)
 	if dt != tensor.F32 {
-		if err := tensor.Decode(m.memory.check, blob, dt); err != nil || !kernel.AllFinite(m.memory.check) {
+		if err := tensor.Decode(m.buffers.check, blob, dt); err != nil || !kernel.AllFinite(m.buffers.check) {
 			return errNotFinite
 		}
 	}

@@ -21,20 +21,20 @@ func (m *Miner) install(w *work) error {
 		return err
 	}
 	w.receipt.Plan, w.receipt.RateBits = w.plan, w.rate
-	g := m.memory.vectors.take()
-	defer m.memory.vectors.put(g)
+	g := m.buffers.vectors.take()
+	defer m.buffers.vectors.put(g)
 	merged, err := m.merged(w, w.inputs, g)
 	if err != nil {
 		return err
 	}
-	next, outer := m.newVersion(0), m.memory.vectors.take()
+	next, outer := m.newVersion(0), m.buffers.vectors.take()
 	if err := m.nesterov(next.w, outer, m.start.w, m.outer, merged); err != nil {
 		m.release(next)
-		m.memory.vectors.put(outer)
+		m.buffers.vectors.put(outer)
 		return err
 	}
 	w.receipt.Step = m.current.step
-	m.memory.vectors.put(m.outer)
+	m.buffers.vectors.put(m.outer)
 	m.outer = outer
 	m.empty()
 	m.release(m.start)

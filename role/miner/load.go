@@ -71,7 +71,7 @@ func (m *Miner) takeStage(index int) error {
 		m.release(m.start)
 		m.release(m.current)
 		m.start, m.current = nil, nil
-		m.memory.vectors.free = nil // the new weights come with memory of their own
+		m.buffers.vectors.free = nil // the new weights come with memory of their own
 	}
 	if m.stage != nil && m.stage.Index() == index {
 		return nil
@@ -81,7 +81,7 @@ func (m *Miner) takeStage(index int) error {
 		return err
 	}
 	m.stage, m.size = stage, m.config.StageSize(index)
-	m.memory = newMemory(stage, m.size)
+	m.buffers = newBuffers(stage, m.size)
 	m.sum = tensor.New(m.size)
 	return nil
 }

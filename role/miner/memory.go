@@ -3,101 +3,77 @@ package miner
 import (
 	"github.com/iota-train/iota/learn/model"
 	"github.com/iota-train/iota/learn/tensor"
+	"github.com/iota-train/iota/protocol/message"
 )
 
-// memory is what a stage needs besides its state: pools, so that training allocates nothing once it runs, and buffers
-// that hold nothing between two tasks.
-type memory struct {
-	vectors vectors // as long as the stage's weights
-	inputs  vectors // as long as a wire
-	tapes   []*model.Tape
-
-	tape  *model.Tape // of work that is done with it at once
-	taped *slot       // whose forward tape still holds, under recompute
-	at    uint64      // with these weights
-
-	tokens []int32
-	bytes  []byte
-	wires
+// Memory is the most that a miner of a stage ever holds, in bytes, by what it is for. docs/memory.md has the formulas.
+type Memory struct {
+	Weights   int // of now and of the epoch's start, and the outer momentum
+	Optimizer int // both moments and the residual, of now and of the epoch's start
+	Gradients int // the sum, those that wait for their acknowledgement, and one in the making
+	Stash     int // older weights that slots still hold
+	Tapes     int // one per slot, and one for work that is done with it at once
+	Scratch   int // of the stage and of the wires in the making
+	Wires     int // inputs that slots keep, and outputs that may have to be given again
+	Merge     int // shards and checkpoints, between two epochs
 }
 
-// wires are the buffers of a task: the incoming wire, the outgoing one, their gradients (grad comes in, to goes out), and
-// one as its receiver decodes it. Those that a stage has no use for are nil.
-type wires struct {
-	in, out, grad, to, check []float32
+// training returns what a miner holds before its first merge.
+func (m Memory) training() int {
+	return m.Weights + m.Optimizer + m.Gradients + m.Stash + m.Tapes + m.Scratch + m.Wires
 }
 
-// layout carves the wires of a stage.
-func (y *wires) layout(c model.Config, stage int) func(a *tensor.Arena) {
-	wire := c.Rows() * c.WireWidth()
-	return func(a *tensor.Arena) {
-		if stage > 0 {
-			y.in, y.to = a.Take(wire), a.Take(wire)
-		}
-		if stage < c.Stages()-1 {
-			y.out, y.grad = a.Take(wire), a.Take(wire)
-		}
-		if c.Stages() > 1 && tensor.DType(c.Wire) != tensor.F32 {
-			y.check = a.Take(wire)
-		}
+// Total returns all of it.
+func (m Memory) Total() int { return m.training() + m.Merge }
+
+// MemoryOf returns what a miner of a stage needs, on an engine of so many threads and with so many miners in the stage.
+// Nothing is allocated. Rules and config must be sound.
+func MemoryOf(c model.Config, r *message.Rules, stage, threads, miners int) Memory {
+	return readRules(r).memory(c, stage, threads, max(1, miners))
+}
+
+func (r rules) memory(c model.Config, stage, threads, miners int) Memory {
+	s := c.Memory(stage, threads)
+	first, last := stage == 0, stage == c.Stages()-1
+	m := Memory{
+		Weights: 3 * s.Vector, Gradients: (r.queue() + 2) * s.Vector,
+		Tapes:   s.Tape,
+		Scratch: s.Stage + tensor.Measure(new(wires).layout(c, stage)) + 4*c.Batch*(c.SeqLen+1),
+		Merge:   r.mergeMemory(c.StageSize(stage), miners),
 	}
-}
-
-// newMemory returns the memory of a stage.
-func newMemory(s *model.Stage, size int) memory {
-	c := s.Config()
-	y := memory{
-		vectors: vectors{size: size}, inputs: vectors{size: c.Rows() * c.WireWidth()}, tape: s.NewTape(),
-		tokens: make([]int32, c.Batch*(c.SeqLen+1)),
+	if r.optimizer == adamW {
+		m.Optimizer += 4 * s.Vector
 	}
-	tensor.Carve(y.wires.layout(c, s.Index()))
-	return y
-}
-
-// vectors lends vectors of one size. Their content is undefined.
-type vectors struct {
-	size int
-	free [][]float32
-}
-
-func (p *vectors) take() []float32 {
-	if n := len(p.free); n > 0 {
-		x := p.free[n-1]
-		p.free = p.free[:n-1]
-		return x
+	if r.share != tensor.F32 {
+		m.Optimizer += 2 * s.Vector
 	}
-	return tensor.New(p.size)
+	if !last && !r.recompute {
+		m.Stash, m.Tapes = r.slots*s.Vector, m.Tapes+r.slots*s.Tape
+	}
+	if !first && !last && r.recompute {
+		m.Wires += r.slots * s.Wire
+	}
+	if !first || !last {
+		m.Wires += kept(r.slots) * tensor.EncodedSize(c.Rows()*c.WireWidth(), tensor.DType(c.Wire))
+	}
+	return m
 }
 
-// put takes a vector back; nil is ignored.
-func (p *vectors) put(x []float32) {
-	if x != nil {
-		p.free = append(p.free, x)
+// mergeMemory is the larger of two moments: that of a reduction or an install, when the miner holds its share, what it
+// reduced and what others did, and that after the install, when it gives the checkpoint and its private state. Besides,
+// there are the buffers of a reduction.
+func (r rules) mergeMemory(size, miners int) int {
+	shards, own := max(1, miners*(miners-1)/2), max(1, miners-1)
+	shard := (size + shards - 1) / shards
+	buffers, state := 1, 0
+	if r.share != tensor.F32 {
+		buffers, state = miners+1, size
 	}
-}
-
-// shards are buffers for the numbers of shards of any stage, which hold nothing between two tasks. They are as long as
-// the longest that they were needed for.
-type shards [][]float32
-
-// hold makes room for n shards.
-func (s *shards) hold(n int) {
-	for len(*s) < n {
-		*s = append(*s, nil)
+	if r.optimizer == adamW {
+		state += 2 * size
 	}
-}
-
-func (y *memory) takeTape(s *model.Stage) *model.Tape {
-	if n := len(y.tapes); n > 0 {
-		t := y.tapes[n-1]
-		y.tapes = y.tapes[:n-1]
-		return t
-	}
-	return s.NewTape()
-}
-
-func (y *memory) putTape(t *model.Tape) {
-	if t != nil {
-		y.tapes = append(y.tapes, t)
-	}
+	one := tensor.EncodedSize(shard, r.share)
+	during := tensor.EncodedSize(size, r.share) + own*one + max(miners*one, tensor.EncodedSize(size, r.share))
+	after := 4 * (2*size + state)
+	return 4*buffers*shard + max(during, after)
 }

@@ -56,8 +56,8 @@ type Miner struct {
 	slots   []*slot
 	waiting []*gradient
 
-	memory memory
-	shards shards // the sources and the result of a reduction, however many
+	buffers buffers
+	shards  shards // the sources and the result of a reduction, however many
 }
 
 // New returns a miner of a run that holds no stage yet. session names the process: 16 bytes that no other process has.

@@ -119,7 +119,7 @@ func (s *schedule) bounded() {
 	if len(s.m.slots) > rules.slots || len(s.m.waiting) > rules.queue() {
 		s.rt.Fatalf("%d slots, %d gradients wait", len(s.m.slots), len(s.m.waiting))
 	}
-	if vectors := len(s.m.memory.vectors.free); vectors > rules.slots+rules.queue()+6 {
+	if vectors := len(s.m.buffers.vectors.free); vectors > rules.slots+rules.queue()+6 {
 		s.rt.Fatalf("%d vectors lie about", vectors)
 	}
 }
@@ -149,7 +149,7 @@ func TestTrainingAllocatesNoTensorsOnceItRuns(t *testing.T) {
 	}
 	vectors := func() (total int) {
 		for _, m := range n.column(0) {
-			total += len(m.memory.vectors.free) + len(m.memory.tapes) + len(m.slots) + len(m.waiting)
+			total += len(m.buffers.vectors.free) + len(m.buffers.tapes) + len(m.slots) + len(m.waiting)
 		}
 		return total
 	}

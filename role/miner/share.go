@@ -63,8 +63,8 @@ func (m *Miner) share(w *work) error {
 // leaves out stays in the residual and is added to the next share: sent + residual = pseudo-gradient + the residual
 // before, exactly.
 func (m *Miner) givePseudoGradient(w *work, bounds []uint64) error {
-	x := m.memory.vectors.take()
-	defer m.memory.vectors.put(x)
+	x := m.buffers.vectors.take()
+	defer m.buffers.vectors.put(x)
 	copy(x, m.start.w)
 	kernel.Sub(x, m.current.w)
 	w.receipt.UpdateNorm2 = optim.NormSquared(m.stage.Params(), x)
@@ -87,8 +87,8 @@ func (m *Miner) encodeShards(w *work, x []float32, bounds []uint64) error {
 	}
 	sent, lossy := x, dt != tensor.F32
 	if lossy {
-		sent = m.memory.vectors.take()
-		defer m.memory.vectors.put(sent)
+		sent = m.buffers.vectors.take()
+		defer m.buffers.vectors.put(sent)
 	}
 	for i, from := range bounds[:len(bounds)-1] {
 		to := bounds[i+1]

@@ -86,14 +86,14 @@ func (m *Miner) release(v *version) {
 		return
 	}
 	if v.holders--; v.holders == 0 {
-		m.memory.vectors.put(v.w)
+		m.buffers.vectors.put(v.w)
 		v.w = nil
 	}
 }
 
 // newVersion returns memory for weights that the caller holds.
 func (m *Miner) newVersion(step uint64) *version {
-	return &version{w: m.memory.vectors.take(), step: step, holders: 1}
+	return &version{w: m.buffers.vectors.take(), step: step, holders: 1}
 }
 
 // writable makes the current weights the miner's own, as version m.step.
@@ -133,16 +133,16 @@ func (m *Miner) freeSlot(i int) {
 	s := m.slots[i]
 	m.slots = slices.Delete(m.slots, i, i+1)
 	m.release(s.weights)
-	m.memory.putTape(s.tape)
-	m.memory.inputs.put(s.in)
-	if m.memory.taped == s {
-		m.memory.taped = nil
+	m.buffers.putTape(s.tape)
+	m.buffers.inputs.put(s.in)
+	if m.buffers.taped == s {
+		m.buffers.taped = nil
 	}
 }
 
 // freeGradient gives up waiting gradient i.
 func (m *Miner) freeGradient(i int) {
-	m.memory.vectors.put(m.waiting[i].g)
+	m.buffers.vectors.put(m.waiting[i].g)
 	m.waiting = slices.Delete(m.waiting, i, i+1)
 }
 
