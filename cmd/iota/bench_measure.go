@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -39,7 +40,7 @@ func (s *series) ratio(gflop float64) float64 {
 }
 
 // measure warms up and then measures round by round.
-func (b *stageBench) measure(one stageCase, precision string, threads int) (*measured, error) {
+func (b *stageBench) measure(ctx context.Context, one stageCase, precision string, threads int) (*measured, error) {
 	numerics, err := kernel.ParsePrecision(precision)
 	if err != nil {
 		return nil, err
@@ -58,6 +59,9 @@ func (b *stageBench) measure(one stageCase, precision string, threads int) (*mea
 	calls := 0
 	both := func() { s.both(); calls++ }
 	for range b.rounds {
+		if err := context.Cause(ctx); err != nil {
+			return nil, err
+		}
 		m.forward.seconds = append(m.forward.seconds, b.timed(s.forward))
 		m.forward.peaks = append(m.forward.peaks, kernel.FMAPeak(threads, b.work))
 		calls = 0

@@ -83,11 +83,14 @@ func benchStageCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := kernel.Check(); err != nil {
+				return err
+			}
 			var all []*measured
 			for _, one := range cases {
 				for _, precision := range s.precisions {
 					for _, threads := range s.threads {
-						m, err := s.measure(one, precision, threads)
+						m, err := s.measure(c.Context(), one, precision, threads)
 						if err != nil {
 							return fmt.Errorf("case %s: %w", one.name, err)
 						}
@@ -116,6 +119,9 @@ func (s *stageBench) check() ([]stageCase, error) {
 	const most = 1024
 	if len(s.threads) == 0 {
 		s.threads = []int{1, cores}
+	}
+	if len(s.cases) == 0 || len(s.precisions) == 0 {
+		return nil, usagef("--case and --precision need a value")
 	}
 	s.threads, s.precisions = unique(s.threads), unique(s.precisions)
 	for _, n := range s.threads {

@@ -49,7 +49,8 @@ func piece(n, grain, index, count int) (from, to int) {
 
 // For calls f(sub, i) once for each i in [0, n), spread over the threads; sub is
 // a one-thread engine of the calling thread, and f must use no other. Calls may
-// run in any order and at once, so they must not write the same elements.
+// run in any order and at once, so they must not write the same elements. After a
+// panic in f the engine may not be used again.
 func (e *Engine) For(n int, f func(sub *Engine, i int)) {
 	if e.threads == 1 {
 		for i := range n {

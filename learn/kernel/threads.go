@@ -44,7 +44,7 @@ const spins = 300
 // returns when all are done.
 func (e *Engine) fork(n int, run func(e *Engine, worker, item int)) {
 	e.start()
-	if e.threads == 1 || n == 1 {
+	if e.threads == 1 || n <= 1 {
 		for i := range n {
 			run(e, 0, i)
 		}
@@ -116,8 +116,9 @@ func (t *team) help(e *Engine, h *helper, worker int) {
 			continue
 		}
 		h.asleep.Store(true)
-		// A job or the end may have come before this helper was seen asleep.
-		if (t.state.Load()&jobOpen > 0 || t.stop.Load()) && h.asleep.CompareAndSwap(true, false) {
+		// A new job or the end may have come before this helper was seen asleep.
+		s := t.state.Load()
+		if (s&jobOpen > 0 && s/jobNumber != last || t.stop.Load()) && h.asleep.CompareAndSwap(true, false) {
 			continue
 		}
 		<-h.wake

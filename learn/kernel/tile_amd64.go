@@ -77,7 +77,7 @@ type tile struct {
 // compute computes the tile.
 func (t *tile) compute(s *scratch) {
 	if t.masks || t.cols == t.panel.width {
-		t.cover(t.c, t.cStride)
+		t.cover(t.c, t.next, t.cStride)
 		return
 	}
 	width := t.panel.width
@@ -85,14 +85,14 @@ func (t *tile) compute(s *scratch) {
 	for i := range t.rows {
 		copy(edge[i*width:], c[i*t.cStride:][:t.cols])
 	}
-	t.cover(&edge[0], width)
+	t.cover(&edge[0], &edge[0], width)
 	for i := range t.rows {
 		copy(c[i*t.cStride:][:t.cols], edge[i*width:])
 	}
 }
 
 // cover computes the tile, whose C lies at to, with as high kernels as fit.
-func (t *tile) cover(to *float32, stride int) {
+func (t *tile) cover(to, next *float32, stride int) {
 	kernels, flags, terms := t.kernels, t.flags, t.depth
 	if t.add {
 		flags |= tileAdd
@@ -105,6 +105,6 @@ func (t *tile) cover(to *float32, stride int) {
 		for kernels[0].rows > t.rows-i {
 			kernels = kernels[1:]
 		}
-		kernels[0].run(after(to, i*stride), after(t.next, i*stride), cRow, after(t.left, i), t.right, bRow, terms, flags, mask)
+		kernels[0].run(after(to, i*stride), after(next, i*stride), cRow, after(t.left, i), t.right, bRow, terms, flags, mask)
 	}
 }

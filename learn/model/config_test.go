@@ -60,7 +60,7 @@ func TestValidateNamesWhatIsWrong(t *testing.T) {
 		{"width -1", func(c *model.Config) { c.Width = -1 }},
 		{"heads 0", func(c *model.Config) { c.Heads = 0 }},
 		{"key/value heads 0", func(c *model.Config) { c.KVHeads = 0 }},
-		{"feed-forward width", func(c *model.Config) { c.FFN = 1 << 40 }},
+		{"feed-forward width", func(c *model.Config) { c.FFN = 1 << 30 }},
 		{"sequence length 0", func(c *model.Config) { c.SeqLen = 0 }},
 		{"batch 0", func(c *model.Config) { c.Batch = 0 }},
 		{"micro-batch of", func(c *model.Config) { c.Batch, c.SeqLen = 1<<20, 1<<20 }},
