@@ -85,7 +85,7 @@ const minWork = 8192
 // rows calls a.run on slices of [0, a.n) cut at multiples of a.grain; every
 // index stands for width elements of work.
 func (e *Engine) rows(a rowArgs, width int) {
-	const perThread = 4 // slices
+	const perThread = 16 // slices: the last one to end keeps the others waiting
 	e.args = a
 	if pieces := min(e.threads*perThread, a.n*width/minWork); e.threads > 1 && pieces > 1 {
 		e.args.pieces = pieces

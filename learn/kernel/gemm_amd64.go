@@ -30,7 +30,7 @@ func (s *scratch) ready(blocks int) {
 		return
 	}
 	if s.a == nil {
-		s.a = aligned(handful * 12 * blockK)
+		s.a = aligned(handful*12*blockK + 16) // transpose writes beyond the last strip
 	}
 	for i := range s.b[:blocks] {
 		if s.b[i] == nil {
@@ -180,7 +180,13 @@ func (b *block) stripItem(i int) (from, to int) {
 func (b *block) compute(s *scratch, right []float32, from, to int) {
 	rows, cols, size := b.strip.width, b.panel.width, packedRows(b.b.Rows)
 	depth, width, stride := b.b.Rows, b.b.Cols, b.c.Stride
-	t := tile{routines: b.routines, cStride: stride, depth: depth, add: b.add}
+	t := tile{routines: b.routines, cStride: stride, depth: depth, flags: b.flags}
+	if b.bf16 {
+		t.depth = size / b.terms
+	}
+	if b.add {
+		t.flags |= tileAdd
+	}
 	for i := from; i < to; i += handful * rows {
 		height := min(handful*rows, to-i)
 		b.strip.pack(s.a, b.a.part(i, 0, height, depth).T(), 0, pieces(height, rows))

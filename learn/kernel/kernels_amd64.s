@@ -1015,13 +1015,11 @@ kept:
 // func transpose12AVX512(to *float32, toRow uintptr, from *float32, fromRow uintptr, blocks int)
 // Requires: AVX, AVX512F
 TEXT ·transpose12AVX512(SB), NOSPLIT, $0-40
-	MOVL  $0x00000fff, AX
-	KMOVW AX, K1
-	MOVQ  to+0(FP), AX
-	MOVQ  toRow+8(FP), CX
-	MOVQ  from+16(FP), DX
-	MOVQ  fromRow+24(FP), BX
-	MOVQ  blocks+32(FP), SI
+	MOVQ to+0(FP), AX
+	MOVQ toRow+8(FP), CX
+	MOVQ from+16(FP), DX
+	MOVQ fromRow+24(FP), BX
+	MOVQ blocks+32(FP), SI
 
 block:
 	MOVQ       DX, DI
@@ -1113,37 +1111,37 @@ block:
 	VSHUFF32X4 $0xdd, Z4, Z15, Z15
 	VSHUFF32X4 $0x88, Z14, Z0, Z4
 	VSHUFF32X4 $0xdd, Z14, Z0, Z0
-	VMOVUPS    Z10, K1, (AX)
+	VMOVUPS    Z10, (AX)
 	ADDQ       CX, AX
-	VMOVUPS    Z7, K1, (AX)
+	VMOVUPS    Z7, (AX)
 	ADDQ       CX, AX
-	VMOVUPS    Z9, K1, (AX)
+	VMOVUPS    Z9, (AX)
 	ADDQ       CX, AX
-	VMOVUPS    Z8, K1, (AX)
+	VMOVUPS    Z8, (AX)
 	ADDQ       CX, AX
-	VMOVUPS    Z6, K1, (AX)
+	VMOVUPS    Z6, (AX)
 	ADDQ       CX, AX
-	VMOVUPS    Z3, K1, (AX)
+	VMOVUPS    Z3, (AX)
 	ADDQ       CX, AX
-	VMOVUPS    Z12, K1, (AX)
+	VMOVUPS    Z12, (AX)
 	ADDQ       CX, AX
-	VMOVUPS    Z4, K1, (AX)
+	VMOVUPS    Z4, (AX)
 	ADDQ       CX, AX
-	VMOVUPS    Z16, K1, (AX)
+	VMOVUPS    Z16, (AX)
 	ADDQ       CX, AX
-	VMOVUPS    Z11, K1, (AX)
+	VMOVUPS    Z11, (AX)
 	ADDQ       CX, AX
-	VMOVUPS    Z13, K1, (AX)
+	VMOVUPS    Z13, (AX)
 	ADDQ       CX, AX
-	VMOVUPS    Z15, K1, (AX)
+	VMOVUPS    Z15, (AX)
 	ADDQ       CX, AX
-	VMOVUPS    Z2, K1, (AX)
+	VMOVUPS    Z2, (AX)
 	ADDQ       CX, AX
-	VMOVUPS    Z1, K1, (AX)
+	VMOVUPS    Z1, (AX)
 	ADDQ       CX, AX
-	VMOVUPS    Z5, K1, (AX)
+	VMOVUPS    Z5, (AX)
 	ADDQ       CX, AX
-	VMOVUPS    Z0, K1, (AX)
+	VMOVUPS    Z0, (AX)
 	ADDQ       CX, AX
 	ADDQ       $0x40, DX
 	DECQ       SI
@@ -2128,15 +2126,16 @@ kept:
 // func transpose6AVX2(to *float32, toRow uintptr, from *float32, fromRow uintptr, blocks int)
 // Requires: AVX
 TEXT ·transpose6AVX2(SB), NOSPLIT, $0-40
-	VMOVUPS window<>+40(SB), Y0
-	MOVQ    to+0(FP), AX
-	MOVQ    toRow+8(FP), CX
-	MOVQ    from+16(FP), DX
-	MOVQ    fromRow+24(FP), BX
-	MOVQ    blocks+32(FP), SI
+	MOVQ to+0(FP), AX
+	MOVQ toRow+8(FP), CX
+	MOVQ from+16(FP), DX
+	MOVQ fromRow+24(FP), BX
+	MOVQ blocks+32(FP), SI
 
 block:
 	MOVQ       DX, DI
+	VMOVUPS    (DI), Y0
+	ADDQ       BX, DI
 	VMOVUPS    (DI), Y1
 	ADDQ       BX, DI
 	VMOVUPS    (DI), Y2
@@ -2147,47 +2146,45 @@ block:
 	ADDQ       BX, DI
 	VMOVUPS    (DI), Y5
 	ADDQ       BX, DI
-	VMOVUPS    (DI), Y6
-	ADDQ       BX, DI
-	VUNPCKLPS  Y2, Y1, Y7
-	VUNPCKHPS  Y2, Y1, Y1
-	VUNPCKLPS  Y4, Y3, Y2
-	VUNPCKHPS  Y4, Y3, Y4
-	VUNPCKLPD  Y2, Y7, Y3
-	VUNPCKHPD  Y2, Y7, Y2
-	VUNPCKLPD  Y4, Y1, Y7
-	VUNPCKHPD  Y4, Y1, Y1
-	VUNPCKLPS  Y6, Y5, Y4
-	VUNPCKHPS  Y6, Y5, Y5
-	VUNPCKLPS  Y6, Y6, Y8
-	VUNPCKHPS  Y6, Y6, Y9
-	VUNPCKLPD  Y8, Y4, Y6
+	VUNPCKLPS  Y1, Y0, Y6
+	VUNPCKHPS  Y1, Y0, Y0
+	VUNPCKLPS  Y3, Y2, Y1
+	VUNPCKHPS  Y3, Y2, Y3
+	VUNPCKLPD  Y1, Y6, Y2
+	VUNPCKHPD  Y1, Y6, Y1
+	VUNPCKLPD  Y3, Y0, Y6
+	VUNPCKHPD  Y3, Y0, Y0
+	VUNPCKLPS  Y5, Y4, Y3
+	VUNPCKHPS  Y5, Y4, Y4
+	VUNPCKLPS  Y5, Y5, Y7
+	VUNPCKHPS  Y5, Y5, Y8
+	VUNPCKLPD  Y7, Y3, Y5
+	VUNPCKHPD  Y7, Y3, Y3
+	VUNPCKLPD  Y8, Y4, Y7
 	VUNPCKHPD  Y8, Y4, Y4
-	VUNPCKLPD  Y9, Y5, Y8
-	VUNPCKHPD  Y9, Y5, Y5
-	VPERM2F128 $0x20, Y6, Y3, Y9
-	VPERM2F128 $0x31, Y6, Y3, Y6
-	VPERM2F128 $0x20, Y4, Y2, Y3
-	VPERM2F128 $0x31, Y4, Y2, Y4
-	VPERM2F128 $0x20, Y8, Y7, Y2
-	VPERM2F128 $0x31, Y8, Y7, Y8
-	VPERM2F128 $0x20, Y5, Y1, Y7
-	VPERM2F128 $0x31, Y5, Y1, Y1
-	VMASKMOVPS Y9, Y0, (AX)
+	VPERM2F128 $0x20, Y5, Y2, Y8
+	VPERM2F128 $0x31, Y5, Y2, Y5
+	VPERM2F128 $0x20, Y3, Y1, Y2
+	VPERM2F128 $0x31, Y3, Y1, Y3
+	VPERM2F128 $0x20, Y7, Y6, Y1
+	VPERM2F128 $0x31, Y7, Y6, Y7
+	VPERM2F128 $0x20, Y4, Y0, Y6
+	VPERM2F128 $0x31, Y4, Y0, Y0
+	VMOVUPS    Y8, (AX)
 	ADDQ       CX, AX
-	VMASKMOVPS Y3, Y0, (AX)
+	VMOVUPS    Y2, (AX)
 	ADDQ       CX, AX
-	VMASKMOVPS Y2, Y0, (AX)
+	VMOVUPS    Y1, (AX)
 	ADDQ       CX, AX
-	VMASKMOVPS Y7, Y0, (AX)
+	VMOVUPS    Y6, (AX)
 	ADDQ       CX, AX
-	VMASKMOVPS Y6, Y0, (AX)
+	VMOVUPS    Y5, (AX)
 	ADDQ       CX, AX
-	VMASKMOVPS Y4, Y0, (AX)
+	VMOVUPS    Y3, (AX)
 	ADDQ       CX, AX
-	VMASKMOVPS Y8, Y0, (AX)
+	VMOVUPS    Y7, (AX)
 	ADDQ       CX, AX
-	VMASKMOVPS Y1, Y0, (AX)
+	VMOVUPS    Y0, (AX)
 	ADDQ       CX, AX
 	ADDQ       $0x20, DX
 	DECQ       SI

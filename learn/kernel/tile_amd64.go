@@ -70,8 +70,8 @@ type tile struct {
 	c, left, right       *float32
 	next                 *float32 // the tile of C that follows, to be fetched
 	cStride, rightStride int
-	rows, cols, depth    int
-	add                  bool
+	rows, cols, depth    int // depth counts rows of packed operands
+	flags                uint8
 }
 
 // compute computes the tile.
@@ -93,18 +93,11 @@ func (t *tile) compute(s *scratch) {
 
 // cover computes the tile, whose C lies at to, with as high kernels as fit.
 func (t *tile) cover(to, next *float32, stride int) {
-	kernels, flags, terms := t.kernels, t.flags, t.depth
-	if t.add {
-		flags |= tileAdd
-	}
-	if t.panel.round != nil {
-		terms = packedRows(terms) / t.terms
-	}
-	mask, cRow, bRow := uint32(1<<t.cols-1), uintptr(stride)*floatBytes, uintptr(t.rightStride)*floatBytes
+	kernels, mask, cRow, bRow := t.kernels, uint32(1<<t.cols-1), uintptr(stride)*floatBytes, uintptr(t.rightStride)*floatBytes
 	for i := 0; i < t.rows; i += kernels[0].rows {
 		for kernels[0].rows > t.rows-i {
 			kernels = kernels[1:]
 		}
-		kernels[0].run(after(to, i*stride), after(next, i*stride), cRow, after(t.left, i), t.right, bRow, terms, flags, mask)
+		kernels[0].run(after(to, i*stride), after(next, i*stride), cRow, after(t.left, i), t.right, bRow, t.depth, t.flags, mask)
 	}
 }

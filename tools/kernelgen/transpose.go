@@ -10,14 +10,14 @@ import (
 
 // transpose generates the packing of an operand whose elements along k lie side
 // by side: it reads up to a vector's width of rows, a whole number of vectors
-// long, and writes them as columns. Strides are in bytes.
+// long, and writes them as columns. Strides are in bytes. Whole vectors are written
+// even of fewer rows, so there must be room behind the last.
 func transpose(s isa, rows int) {
 	lanes := s.bytes / 4
 	name := fmt.Sprintf("transpose%d%s", rows, s.name)
 	TEXT(name, NOSPLIT, "func(to *float32, toRow uintptr, from *float32, fromRow uintptr, blocks int)")
 	Doc(name + " transposes blocks, as wide as a vector, that lie side by side in from.")
 	Pragma("noescape")
-	_, store := firstLanes(s, min(rows, lanes))
 	to, toRow := Load(Param("to"), GP64()), Load(Param("toRow"), GP64())
 	from, fromRow := Load(Param("from"), GP64()), Load(Param("fromRow"), GP64())
 	blocks := Load(Param("blocks"), GP64())
@@ -28,7 +28,7 @@ func transpose(s isa, rows int) {
 	in := make([]reg.VecVirtual, lanes)
 	for i := range in {
 		if i >= rows {
-			in[i] = in[rows-1] // not stored
+			in[i] = in[rows-1] // written, and then overwritten
 			continue
 		}
 		in[i] = s.vec()
@@ -36,7 +36,7 @@ func transpose(s isa, rows int) {
 		ADDQ(fromRow, row)
 	}
 	for _, out := range exchangeLanes(s, exchangeFours(s, in)) {
-		store(out, Mem{Base: to})
+		VMOVUPS(out, Mem{Base: to})
 		ADDQ(toRow, to)
 	}
 	ADDQ(Imm(uint64(s.bytes)), from)
