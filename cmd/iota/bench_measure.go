@@ -20,8 +20,8 @@ type measured struct {
 	precision           string
 	threads             int
 	forward, both, step series
-	allocations         []float64 // objects per forward and backward, by round
-	held, process       float64   // bytes: of the case, and the process's peak so far, 0 where the system does not tell
+	allocations         float64 // objects per forward and backward
+	held, process       float64 // bytes: of the case, and the process's peak so far, 0 where the system does not tell
 }
 
 // series is one kind of work, by round, with the FMA peak that was measured right after it.
@@ -54,20 +54,14 @@ func (b *stageBench) measure(ctx context.Context, one stageCase, precision strin
 	}
 	s.both()
 	s.step()
-	var memory runtime.MemStats
-	m := &measured{work: one, precision: precision, threads: threads}
-	calls := 0
-	both := func() { s.both(); calls++ }
+	m := &measured{work: one, precision: precision, threads: threads, allocations: allocations(s.both)}
 	for range b.rounds {
 		if err := context.Cause(ctx); err != nil {
 			return nil, err
 		}
 		m.forward.seconds = append(m.forward.seconds, b.timed(s.forward))
 		m.forward.peaks = append(m.forward.peaks, kernel.FMAPeak(threads, b.work))
-		calls = 0
-		objects := allocated(&memory)
-		m.both.seconds = append(m.both.seconds, b.timed(both))
-		m.allocations = append(m.allocations, float64(allocated(&memory)-objects)/float64(calls))
+		m.both.seconds = append(m.both.seconds, b.timed(s.both))
 		m.both.peaks = append(m.both.peaks, kernel.FMAPeak(threads, b.work))
 		m.step.seconds = append(m.step.seconds, b.timed(s.step))
 	}
@@ -107,7 +101,7 @@ func (m *measured) results() []benchResult {
 		speed("forward_backward_speed_full", &m.both, 3*full),
 		result("step_time", 1e3*median(m.step.seconds), "ms"),
 		result("memory", m.held/1e6, "MB"),
-		result("allocations", median(m.allocations), "per micro-batch"),
+		result("allocations", m.allocations, "per micro-batch"),
 	}
 	if m.process > 0 {
 		all = append(all, result("process_peak", m.process/1e6, "MB"))
@@ -165,10 +159,16 @@ func random(n int) []float32 {
 	return x
 }
 
-// allocated is how many objects were ever allocated; it allocates none itself.
-func allocated(m *runtime.MemStats) uint64 {
-	runtime.ReadMemStats(m)
-	return m.Mallocs
+// allocations returns how many objects a call allocates, of which the runtime's own, now and then, are rounded away.
+func allocations(f func()) float64 {
+	const calls = 5
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range calls {
+		f()
+	}
+	runtime.ReadMemStats(&after)
+	return float64((after.Mallocs - before.Mallocs) / calls)
 }
 
 // heap is how many bytes of objects are in use.

@@ -196,7 +196,7 @@ func printStages(w io.Writer, all []*measured) error {
 		fmt.Fprintf(t, "%s\t%s\t%d\t%.1f\t%.1f\t%.2f\t%.1f\t%.1f\t%.1f\t%.3f\t%.3f\t%.0f\t%.0f\n", m.work.name, m.precision, m.threads,
 			1e3*median(m.forward.seconds), 1e3*median(m.both.seconds), 1e3*median(m.step.seconds),
 			m.both.speed(3*exact), m.both.speed(3*full), median(m.both.peaks), m.both.ratio(3*exact), m.both.ratio(3*full),
-			m.held/1e6, median(m.allocations))
+			m.held/1e6, m.allocations)
 	}
 	return t.Flush()
 }
