@@ -65,12 +65,6 @@ func subPortable(y, x []float32) {
 	}
 }
 
-func mulPortable(y, x []float32) {
-	for i, v := range x {
-		y[i] *= v
-	}
-}
-
 func axpyPortable(y, x []float32, s float32) {
 	for i, v := range x {
 		y[i] += float32(v * s)
