@@ -12,6 +12,7 @@ import (
 	"github.com/iota-train/iota/learn/kernel"
 	"github.com/iota-train/iota/learn/model"
 	"github.com/iota-train/iota/learn/optim"
+	"github.com/iota-train/iota/learn/tensor"
 )
 
 // measured is what one case gave with one precision on so many threads.
@@ -130,8 +131,8 @@ func newStageWork(c model.Config, engine *kernel.Engine) (*stageWork, error) {
 	size, wire := c.StageSize(middle), c.Rows()*c.WireWidth()
 	s := &stageWork{
 		engine: engine, stage: stage, tape: stage.NewTape(), tokens: make([]int32, c.Batch*(c.SeqLen+1)), adam: optim.NewAdamW(),
-		in: random(wire), out: make([]float32, wire), dout: random(wire), din: make([]float32, wire),
-		w: make([]float32, size), grad: make([]float32, size), m: make([]float32, size), v: make([]float32, size),
+		in: random(wire), out: tensor.New(wire), dout: random(wire), din: tensor.New(wire),
+		w: tensor.New(size), grad: tensor.New(size), m: tensor.New(size), v: tensor.New(size),
 	}
 	stage.Init(s.w, 1)
 	return s, nil

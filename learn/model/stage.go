@@ -81,7 +81,7 @@ func (s *Stage) last() bool { return s.config.isLast(s.index) }
 // nil in the first stage. In the last stage out is not used and t is ready for
 // Backward only after Loss.
 func (s *Stage) Forward(w []float32, tokens []int32, in, out []float32, t *Tape) {
-	t.take(tokens, in)
+	t.take(s.e, tokens, in)
 	s.enter(w, t)
 	for i := range s.blocks {
 		s.forwardBlock(w, i, t, out)

@@ -52,13 +52,13 @@ func (s *Stage) NewTape() *Tape {
 }
 
 // take copies the inputs of a forward pass into the tape.
-func (t *Tape) take(tokens []int32, in []float32) {
+func (t *Tape) take(e *kernel.Engine, tokens []int32, in []float32) {
 	if len(tokens) != len(t.tokens) || len(in) < len(t.in) {
 		panic(fmt.Sprintf("model: forward of %d tokens and a wire of %d numbers, want %d and %d",
 			len(tokens), len(in), len(t.tokens), len(t.in)))
 	}
 	copy(t.tokens, tokens)
-	copy(t.in, in)
+	e.Copy(t.in, in[:len(t.in)])
 	for row := 0; row*t.seqLen < len(t.inputs); row++ {
 		from := row * (t.seqLen + 1)
 		copy(t.inputs[row*t.seqLen:(row+1)*t.seqLen], tokens[from:])
