@@ -203,6 +203,8 @@ def describe():
             paths = {line.split()[-1] for line in maps if "blas" in line}
     except OSError:
         paths = set()
+    if torch.backends.mkl.is_available():
+        about["blas"], paths = "MKL", set()  # an OpenBLAS in memory is that of numpy
     for path in sorted(paths):
         about["blas"] = about["blas"] or path
         try:
