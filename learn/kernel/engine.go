@@ -71,7 +71,7 @@ type rowArgs struct {
 	y, x, w, z, p, q    []float32
 	ints                []int32
 	cols, stride, first int
-	heads               int
+	rows, heads, T      int
 	scale               float32
 	rope                *Rope
 	inverse             bool

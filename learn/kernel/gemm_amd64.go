@@ -61,7 +61,7 @@ func (e *Engine) computeAlone(p product, r *routines) {
 	s := &e.pack
 	s.ready(1)
 	for i := range p.blocks() {
-		b := block{p.block(i), r}
+		b := block{p.blockAt(i), r}
 		for item := range b.panelItems() {
 			b.packItem(s.b[0], item)
 		}
@@ -81,13 +81,13 @@ type running struct {
 // the time until the last strip of a block is done.
 func (e *Engine) computeTogether(p product, r *routines) {
 	e.pack.ready(2)
-	e.mul = running{next: block{p.block(0), r}, packing: e.pack.b[0]}
+	e.mul = running{next: block{p.blockAt(0), r}, packing: e.pack.b[0]}
 	e.fork(e.mul.next.panelItems(), (*Engine).packItem)
 	for i, n := 0, p.blocks(); i < n; i++ {
 		e.mul = running{block: e.mul.next, packed: e.mul.packing, packing: e.pack.b[(i+1)%2]}
 		items := e.mul.block.stripItems()
 		if i+1 < n {
-			e.mul.next = block{p.block(i + 1), r}
+			e.mul.next = block{p.blockAt(i + 1), r}
 			items += e.mul.next.panelItems()
 		}
 		e.fork(items, (*Engine).blockItem)
@@ -123,9 +123,9 @@ func (p product) blockSize() (depth, deep, wide int) {
 	return depth, deep, (p.b.Cols + columnsPerBlock - 1) / columnsPerBlock
 }
 
-// block returns the product of the i-th block of B; those of the same columns
+// blockAt returns the product of the i-th block of B; those of the same columns
 // follow each other in increasing k.
-func (p product) block(i int) product {
+func (p product) blockAt(i int) product {
 	depth, deep, _ := p.blockSize()
 	j, k := i/deep*columnsPerBlock, i%deep*depth
 	cols, terms := min(columnsPerBlock, p.b.Cols-j), min(depth, p.b.Rows-k)

@@ -26,7 +26,7 @@ func normRows(a *rowArgs, from, to int) {
 // latter row by row in increasing order. inv is what RMSNorm saved.
 func (e *Engine) RMSNormBackward(dx, dw, dy, x, w, inv []float32, rows, d int) {
 	a := rowArgs{run: normBackRows, n: rows, grain: 1, y: dx[:rows*d], w: w[:d], q: dw[:d],
-		p: dy[:rows*d], x: x[:rows*d], z: inv[:rows], cols: d, heads: rows}
+		p: dy[:rows*d], x: x[:rows*d], z: inv[:rows], cols: d, rows: rows}
 	e.rows(a, d)
 	a.run, a.n, a.grain = normWeightColumns, d, lanes
 	e.rows(a, rows)
@@ -43,7 +43,7 @@ func normBackRows(a *rowArgs, from, to int) {
 
 // normWeightColumns adds to columns [from, to) of dw, over all rows.
 func normWeightColumns(a *rowArgs, from, to int) {
-	for r := range a.heads {
+	for r := range a.rows {
 		row := r * a.cols
 		normWeight(a.q[from:to], a.p[row+from:row+to], a.x[row+from:row+to], a.z[r])
 	}

@@ -30,13 +30,13 @@ func NewRope(T, headDim int, theta float64) *Rope {
 func (e *Engine) Rotate(x []float32, rows, T, heads int, r *Rope, scale float32, inverse bool) {
 	width := heads * 2 * r.half
 	e.rows(rowArgs{run: rotateRows, n: rows, grain: 1, y: x[:rows*width],
-		cols: T, heads: heads, rope: r, scale: scale, inverse: inverse}, width)
+		T: T, heads: heads, rope: r, scale: scale, inverse: inverse}, width)
 }
 
 func rotateRows(a *rowArgs, from, to int) {
 	half := a.rope.half
 	for r := from; r < to; r++ {
-		t := r % a.cols
+		t := r % a.T
 		cos, sin := a.rope.cos[t*half:][:half], a.rope.sin[t*half:][:half]
 		for h := range a.heads {
 			head := a.y[(r*a.heads+h)*2*half:][:2*half]

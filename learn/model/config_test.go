@@ -92,18 +92,27 @@ func TestValidateNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
+// limits are the largest numbers that drawConfig draws; the least of each is 1.
+type limits struct{ keyHeads, perGroup, halfHead, ffn, vocab, positions, rows int }
+
+// drawConfig draws a config that is valid, however odd.
+func drawConfig(t *rapid.T, cuts []int, most limits) model.Config {
+	draw := func(name string, most int) int { return rapid.IntRange(1, most).Draw(t, name) }
+	c := model.Config{
+		KVHeads: draw("key/value heads", most.keyHeads), FFN: draw("feed-forward width", most.ffn),
+		Vocab: draw("vocabulary", most.vocab), SeqLen: draw("T", most.positions), Batch: draw("B", most.rows),
+		Cuts: cuts, RopeTheta: 100, Boundary: rapid.SampledFrom(boundaries).Draw(t, "boundary"), Wire: "f32",
+	}
+	c.Heads = c.KVHeads * draw("heads per group", most.perGroup)
+	c.Width = c.Heads * 2 * draw("half a head", most.halfHead)
+	c.BoundaryWidth = draw("k", c.Width-1)
+	return c
+}
+
 func TestAnyConfigThatPassesMakesStages(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		draw := func(name string, from, to int) int { return rapid.IntRange(from, to).Draw(t, name) }
-		c := model.Config{
-			KVHeads: draw("key/value heads", 1, 3), FFN: draw("feed-forward width", 1, 20),
-			Vocab: draw("vocabulary", 1, 20), SeqLen: draw("T", 1, 12), Batch: draw("B", 1, 3),
-			Cuts: rapid.SliceOfN(rapid.IntRange(1, 2), 1, 3).Draw(t, "cuts"), RopeTheta: 100,
-			Boundary: rapid.SampledFrom(boundaries).Draw(t, "boundary"), Wire: "f32",
-		}
-		c.Heads = c.KVHeads * draw("heads per group", 1, 3)
-		c.Width = c.Heads * 2 * draw("half a head", 1, 3)
-		c.BoundaryWidth = draw("k", 1, c.Width-1)
+		cuts := rapid.SliceOfN(rapid.IntRange(1, 2), 1, 3).Draw(t, "cuts")
+		c := drawConfig(t, cuts, limits{keyHeads: 3, perGroup: 3, halfHead: 3, ffn: 20, vocab: 20, positions: 12, rows: 3})
 		if err := c.Validate(); err != nil {
 			t.Fatal(err)
 		}

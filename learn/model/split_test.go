@@ -24,9 +24,8 @@ func byName(c model.Config, flat [][]float32) map[string][]float32 {
 
 // trained takes a few inner steps, clipped by one factor, and returns the losses
 // and the weights by name.
-func trained(t *testing.T, c model.Config, threads int) ([]float64, map[string][]float32) {
-	e := kernel.New(threads)
-	defer e.Close()
+func trained(t *testing.T, c model.Config) ([]float64, map[string][]float32) {
+	e := kernel.New(1)
 	p := newPipeline(t, c, e)
 	w, m, v := p.start(7), p.zeros(), p.zeros()
 	var losses []float64
@@ -40,10 +39,10 @@ func trained(t *testing.T, c model.Config, threads int) ([]float64, map[string][
 }
 
 func TestASplitModelTrainsToTheSameBitsAsTheWhole(t *testing.T) {
-	wholeLosses, whole := trained(t, odd(model.None, 4), 1)
+	wholeLosses, whole := trained(t, odd(model.None, 4))
 	for _, cuts := range [][]int{{1, 2, 1}, {3, 1}, {1, 1, 1, 1}} {
 		t.Run(fmt.Sprint(cuts), func(t *testing.T) {
-			losses, weights := trained(t, odd(model.None, cuts...), 1)
+			losses, weights := trained(t, odd(model.None, cuts...))
 			sameBits(t, losses, wholeLosses, weights, whole)
 		})
 	}
