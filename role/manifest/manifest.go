@@ -10,6 +10,7 @@ import (
 	"github.com/iota-train/iota/learn/model"
 	"github.com/iota-train/iota/learn/optim"
 	"github.com/iota-train/iota/learn/tensor"
+	"github.com/iota-train/iota/protocol/aggregate"
 	"github.com/iota-train/iota/protocol/message"
 )
 
@@ -44,7 +45,7 @@ func Model(c model.Config) *message.Model {
 // DefaultRules are the rules of a run on a local network. Durations and sizes suit the presets nano to small.
 func DefaultRules() *message.Rules {
 	return &message.Rules{
-		InnerSteps: 12, MicroBatchesPerStep: 1, Quorum: 1, CommitEvery: 16, Share: string(tensor.F32), Aggregate: "mean",
+		InnerSteps: 12, MicroBatchesPerStep: 1, Quorum: 1, CommitEvery: 16, Share: string(tensor.F32), Aggregate: aggregate.Mean,
 		LearningRate: 3e-3, WarmupTokens: 60_000, OuterRate: 0.6, OuterMomentum: 0.5, Clip: 1, WeightDecay: 0.1,
 		MaxSlots: 3, HeldOut: 64, HeldOutPerEpoch: 1, KeepEpochs: 2, MaxMiners: 1024,
 		Lease: int64(20 * time.Second), EpochDeadline: int64(5 * time.Minute), DrainDeadline: int64(30 * time.Second),
@@ -100,6 +101,9 @@ func Check(m *message.Manifest) error {
 		if d.value <= 0 {
 			return fmt.Errorf("rules: %s is %v: use a time above 0", d.name, time.Duration(d.value))
 		}
+	}
+	if _, err := aggregate.New(r.GetAggregate()); err != nil {
+		return fmt.Errorf("rules: %w", err)
 	}
 	return nil
 }
