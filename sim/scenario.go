@@ -11,6 +11,7 @@ import (
 	"github.com/iota-train/iota/learn/data"
 	"github.com/iota-train/iota/learn/kernel"
 	"github.com/iota-train/iota/learn/model"
+	"github.com/iota-train/iota/protocol/aggregate"
 	"github.com/iota-train/iota/protocol/message"
 	"github.com/iota-train/iota/role/manifest"
 	"github.com/iota-train/iota/role/orchestrator"
@@ -201,7 +202,7 @@ func sampleText() (*data.Dataset, error) {
 // own, so that better defaults for real runs leave the transcripts as they are.
 func scenarioRules(a *arguments) *message.Rules {
 	r := &message.Rules{
-		CommitEvery: 4, Aggregate: "mean", LearningRate: 3e-3, WarmupTokens: 20_000, Clip: 1, WeightDecay: 0.1,
+		CommitEvery: 4, LearningRate: 3e-3, WarmupTokens: 20_000, Clip: 1, WeightDecay: 0.1,
 		MaxMiners: mostMiners,
 	}
 	r.Epochs = uint32(a.number("epochs", 3))
@@ -211,7 +212,7 @@ func scenarioRules(a *arguments) *message.Rules {
 	r.MaxSlots = uint32(a.number("slots", 3))
 	r.KeepEpochs = uint32(a.number("keep", 1))
 	r.Recompute = a.flag("recompute")
-	r.Share = a.text("share", "f32")
+	r.Share, r.Aggregate = a.text("share", "f32"), a.text("aggregate", aggregate.Mean)
 	r.OuterRate, r.OuterMomentum = a.float("outer", 1), a.float("momentum", 0)
 	for _, d := range []struct {
 		name    string

@@ -16,6 +16,7 @@ import (
 	"github.com/iota-train/iota/learn/kernel"
 	"github.com/iota-train/iota/learn/model"
 	"github.com/iota-train/iota/learn/tensor"
+	"github.com/iota-train/iota/protocol/aggregate"
 	"github.com/iota-train/iota/protocol/message"
 	"github.com/iota-train/iota/role/manifest"
 )
@@ -83,13 +84,14 @@ func (o *options) check(c model.Config) error {
 		return usagef("%d miners in one process: use at most %d", o.miners, most)
 	case o.validators != 0:
 		return usagef("--validators %d: validators are not built yet, use 0", o.validators)
-	case o.aggregate != "mean":
-		return usagef("--aggregate %q: only mean is built yet", o.aggregate)
 	case o.length < 0:
 		return usagef("--for %v: use a time above 0", o.length)
 	}
 	if dt, err := tensor.ParseDType(o.share); err != nil || dt == "" {
 		return usagef("--share %q: use f32, bf16 or int8", o.share)
+	}
+	if _, err := aggregate.New(o.aggregate); err != nil {
+		return usagef("--%w", err)
 	}
 	if _, err := kernel.ParsePrecision(o.precision); err != nil {
 		return usagef("--%w", err)

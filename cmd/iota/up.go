@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/iota-train/iota/learn/data"
 	"github.com/iota-train/iota/learn/kernel"
 	"github.com/iota-train/iota/learn/model"
+	"github.com/iota-train/iota/protocol/aggregate"
 	"github.com/iota-train/iota/protocol/message"
 	"github.com/iota-train/iota/role/orchestrator"
 )
@@ -50,7 +52,7 @@ func upCommand() *cobra.Command {
 	f.IntVar(&o.width, "width", 0, "channels that cross a boundary (default: the preset's)")
 	f.StringVar(&o.wire, "wire", "", "number format of the boundaries: f32, bf16 or int8 (default: the preset's)")
 	f.StringVar(&o.share, "share", "f32", "number format of the merges: f32, bf16 or int8")
-	f.StringVar(&o.aggregate, "aggregate", "mean", "how shares are merged: only mean is built yet")
+	f.StringVar(&o.aggregate, "aggregate", "mean", "how shares are merged: "+strings.Join(aggregate.Names(), ", "))
 	f.StringVar(&o.dir, "dir", "", "keep the run in this folder, and resume it from there (default: in memory)")
 	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "address of the read-only status page, or off")
 	f.StringVar(&o.link, "link", "", "RATE,DELAY of every miner's link, as in 80mbit,50ms (default: unlimited)")
