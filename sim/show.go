@@ -50,8 +50,12 @@ func (c *Scenario) miners() []string {
 		if m.Stage >= 0 {
 			stage = fmt.Sprintf("stage %d", m.Stage)
 		}
-		lines = append(lines, fmt.Sprintf("miner %d: %s, %s, %d forwards, %d backwards, %d steps, agreement %.2f", m.Number, stage,
-			m.State, m.Forwards, m.Backwards, m.Steps, m.Agreement))
+		line := fmt.Sprintf("miner %d: %s, %s, %d forwards, %d backwards, %d steps, agreement %.2f", m.Number, stage,
+			m.State, m.Forwards, m.Backwards, m.Steps, m.Agreement)
+		if m.Screened {
+			line += ", screened"
+		}
+		lines = append(lines, line)
 	}
 	return lines
 }

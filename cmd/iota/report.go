@@ -60,6 +60,7 @@ type minerReport struct {
 	ClaspZ         float64 `json:"clasp_z"`
 	Flagged        bool    `json:"flagged"`
 	Agreement      float64 `json:"agreement"`
+	Screened       bool    `json:"screened"` // its last share stood out
 	VerdictsPassed uint64  `json:"verdicts_passed"`
 	VerdictsFailed uint64  `json:"verdicts_failed"`
 	Score          float64 `json:"score"`
@@ -133,7 +134,7 @@ func newReport(v orchestrator.View, chain [32]byte, checkpoints [][]byte) *repor
 	for _, m := range v.Miners {
 		r.Miners = append(r.Miners, minerReport{
 			ID: m.ID, Stage: m.Stage, State: m.State, Numerics: v.Numerics, Forwards: m.Forwards, Backwards: m.Backwards,
-			Steps: m.Steps, Agreement: m.Agreement,
+			Steps: m.Steps, Agreement: m.Agreement, Screened: m.Screened,
 		})
 	}
 	return r

@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -76,6 +77,7 @@ type Counters struct {
 	Kicked          uint64
 	Disagreements   uint64
 	ShardsLost      uint64
+	Screened        uint64 // shares that stood out
 }
 
 // Alert is a line for the operator.
@@ -121,6 +123,9 @@ type miner struct {
 	Spread      float64
 	GradNorm    float64
 	UpdateNorm2 float64
+	Norm        float64 // of its last merged share, in medians of the cohort; 0 unknown
+	Cosine      float64 // of that share to the others
+	Screened    bool    // that share stood out
 }
 
 type ack struct {
@@ -160,6 +165,7 @@ type stage struct {
 	Settled       bool
 	UploadTried   []int
 	Disagreements uint64
+	ResultNorm2   float64 // of the merged shards of which two miners say the same
 }
 
 // member is a miner of a frozen cohort. B is its number of acknowledged backwards.
@@ -168,7 +174,9 @@ type member struct {
 	B      uint64
 	Shares []ref
 	Gone   bool
-	Unfit  bool // two miners, or itself, found a shard of its share not finite
+	Unfit  bool    // two miners, or itself, found a shard of its share not finite
+	Norm2  float64 // of its share, and the product with the result, over the shards of which two miners say the same
+	Dot    float64
 }
 
 // shard is one slice of a merge.
@@ -189,11 +197,12 @@ type shard struct {
 // reduction is what an owner or an arbiter made of a shard.
 type reduction struct {
 	Result ref
-	Unfit  []int // members whose share it left out, because it is not finite
+	Unfit  []int  // members whose share it left out, because it is not finite
+	Stats  []byte // hash of the norms and products that came with it
 }
 
 func (r *reduction) same(o *reduction) bool {
-	return r.Result.same(o.Result) && slices.Equal(r.Unfit, o.Unfit)
+	return r.Result.same(o.Result) && slices.Equal(r.Unfit, o.Unfit) && bytes.Equal(r.Stats, o.Stats)
 }
 
 type install struct {

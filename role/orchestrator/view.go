@@ -50,6 +50,8 @@ type MinerView struct {
 	Speed                      float64 // micro-batches per second
 	Forwards, Backwards, Steps uint64
 	Agreement                  float64 // share of its merged shards on which its pair agreed, 1 if none
+	Norm, Cosine               float64 // of its last merged share: norm in medians of the cohort, cosine to the rest; 0 unknown
+	Screened                   bool    // that share stood out
 }
 
 // EpochReport is a finished epoch.
@@ -111,6 +113,7 @@ func (o *Orchestrator) minerView(m *miner) MinerView {
 		Number: m.Number + 1, ID: message.Short(m.Key), Key: append([]byte(nil), m.Key...), Stage: m.Stage, State: o.stateOf(m),
 		Held: m.Held, Slots: o.slots(m), B: uint64(len(m.Acks)), Speed: m.speed(), Forwards: m.Forwards,
 		Backwards: m.Backwards, Steps: m.Steps, Agreement: 1,
+		Norm: m.Norm, Cosine: m.Cosine, Screened: m.Screened,
 	}
 	if n := m.Agreed + m.Disagreed; n > 0 {
 		v.Agreement = float64(m.Agreed) / float64(n)
