@@ -27,7 +27,8 @@ const (
 
 // measure adds what a reduction says of its sources, if another one of the shard said the same.
 func (s *stage) measure(sh *shard, result *reduction, r *message.Receipt) {
-	if result == nil || !slices.ContainsFunc(sh.Results[:], func(other *reduction) bool { return other != nil && other.same(result) }) {
+	confirms := func(earlier *reduction) bool { return earlier != nil && earlier.same(result) }
+	if result == nil || !slices.ContainsFunc(sh.Results[:], confirms) {
 		return
 	}
 	s.ResultNorm2 += finite(max(0, r.GetResultNorm2()))
@@ -52,15 +53,11 @@ func statsHash(r *message.Receipt) []byte {
 	return message.HashBytes(b)
 }
 
-// screen flags the shares of a stage that stand out. Norm, Cosine and Screened of a miner are those of its last merge.
+// screen flags the shares of a stage that stand out. Norm, Cosine and Screened of a miner are those of the last merge that
+// had its share; the operator is told when the flag is new.
 func (o *Orchestrator) screen(s *stage) {
 	var list []*member
 	var norms, cosines, counts []float64
-	for _, m := range o.Miners {
-		if m.Stage == s.Index {
-			m.Norm, m.Cosine, m.Screened = 0, 0, false
-		}
-	}
 	total := 0.0
 	for _, me := range s.Cohort {
 		if me.Shares != nil && !me.Unfit {
@@ -73,21 +70,24 @@ func (o *Orchestrator) screen(s *stage) {
 		cosines = append(cosines, s.cosine(me, float64(me.B)/total))
 		counts = append(counts, float64(me.B))
 	}
-	typical := median(norms)
-	if len(list) < fewestScreened || !(typical > 0) || !(s.ResultNorm2 > 0) {
-		return
-	}
-	alike, work := median(cosines), median(counts)
+	typical, alike, work := median(norms), median(cosines), median(counts)
 	for i, me := range list {
 		m := o.Miners[me.Miner]
-		m.Norm, m.Cosine = finite(norms[i]/typical), finite(cosines[i])
+		was := m.Screened
+		m.Norm, m.Cosine, m.Screened = 0, 0, false
+		if len(list) < fewestScreened || !(typical > 0) || !(s.ResultNorm2 > 0) {
+			continue
+		}
+		m.Norm, m.Cosine = finite(norms[i]/typical), cosines[i]
 		done := counts[i] / work // a pseudo-gradient grows with its micro-batches, at most in proportion
-		loud, quiet := m.Norm > float64(normBound*max(1, done)), m.Norm < min(1, done)/normBound
+		loud, quiet := norms[i] > float64(normBound*max(1, done)*typical), norms[i] < float64(min(1, done)*typical)/normBound
 		apart := alike >= common && m.Cosine < cosineBound
-		if loud || quiet || apart {
-			m.Screened = true
-			o.Counters.Screened++
-			o.alert("miner %d is screened in stage %d: its share has %.2g times the cohort's median norm and cosine %.2f to the rest, where the median is %.2f",
+		if m.Screened = loud || quiet || apart; !m.Screened {
+			continue
+		}
+		o.Counters.Screened++
+		if !was {
+			o.alert("miner %d is screened in stage %d: its share has %.2g times the cohort's median norm, and cosine %.2f to the rest, median %.2f",
 				m.Number+1, s.Index, m.Norm, m.Cosine, alike)
 		}
 	}
