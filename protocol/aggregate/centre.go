@@ -9,21 +9,21 @@ import (
 //
 //	centre = centre + sum of pull_s (x_s - centre)
 //
-// They differ in how strongly a source pulls. Lengths are Euclidean and relative to a scale, the weighted median of the
-// sources' distances from where the centre starts: so a rule means the same for large and for small shares, and sources
+// They differ in how strongly a source pulls. Lengths are Euclidean and relative to a radius, the weighted median of
+// the sources' distances from where the centre starts: so a rule means the same for large and for small shares, and sources
 // that hold less than half of the weight do not set it.
 const (
-	nearest   = 1e-6  // distance, in scales, below which a source pulls no stronger
-	stillness = 1e-10 // move, in scales, at which the centre rests
+	nearest   = 1e-6  // distance, in radii, below which a source pulls no stronger
+	stillness = 1e-10 // move, in radii, at which the centre rests
 	passes    = 100   // at most: so a merge ends, whatever the sources are
 )
 
 // around starts the centre at the coordinate median, has it move, and writes down where it rests. Where half of the
-// weight lies at the start, the scale is 0 and the centre rests there.
-func (r *Reducer) around(dst []float32, move func(scale float64)) {
+// weight lies at the start, the radius is 0 and the centre rests there.
+func (r *Reducer) around(dst []float32, move func(radius float64)) {
 	r.start(len(dst))
-	if scale := r.scale(); scale > 0 {
-		move(scale)
+	if radius := r.radius(); radius > 0 {
+		move(radius)
 	}
 	for k, z := range r.centre {
 		dst[k] = float32(z)
@@ -32,14 +32,14 @@ func (r *Reducer) around(dst []float32, move func(scale float64)) {
 
 // geometricMedian is where the sum of the weighted distances is least: a source pulls as its weight over its distance
 // (Weiszfeld's iteration, smoothed).
-func (r *Reducer) geometricMedian(scale float64) {
-	r.weiszfeld(float64(nearest*scale), float64(stillness*scale), passes)
+func (r *Reducer) geometricMedian(radius float64) {
+	r.weiszfeld(float64(nearest*radius), float64(stillness*radius), passes)
 }
 
-// centeredClip is where the sources' differences from the centre cancel, each with its weight and cut to the scale
+// centeredClip is where the sources' differences from the centre cancel, each with its weight and cut to the radius
 // (Karimireddy, He and Jaggi, "Learning from history for Byzantine robust optimization", iterated to its end).
-func (r *Reducer) centeredClip(scale float64) {
-	r.clip(scale, float64(stillness*scale), passes)
+func (r *Reducer) centeredClip(radius float64) {
+	r.clip(radius, float64(stillness*radius), passes)
 }
 
 // weiszfeld moves the centre until it moves by no more than tolerance, and returns the passes that took. A source nearer
@@ -83,8 +83,8 @@ func (r *Reducer) start(n int) {
 	r.move()
 }
 
-// scale is the weighted median of the distances, each rounded to float32.
-func (r *Reducer) scale() float64 {
+// radius is the weighted median of the distances, each rounded to float32.
+func (r *Reducer) radius() float64 {
 	for s, d := range r.distance {
 		r.keys[s] = key(float32(min(d, math.MaxFloat32)), s)
 	}

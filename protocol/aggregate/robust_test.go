@@ -107,7 +107,7 @@ func admitDrawn(t *rapid.T) *Reducer {
 func TestTheGeometricMedianHasTheLeastDistances(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := admitDrawn(t)
-		r.geometricMedian(r.scale())
+		r.geometricMedian(r.radius())
 		at := func(z []float64) (sum float64) {
 			for s, d := range distances(z, r.x) {
 				sum += r.w[s] * d
@@ -133,7 +133,7 @@ func TestTheGeometricMedianHasTheLeastDistances(t *testing.T) {
 func TestTheCenteredClipRestsWhereTheCutDifferencesCancel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := admitDrawn(t)
-		radius := r.scale()
+		radius := r.radius()
 		r.centeredClip(radius)
 		if left := rest(r, func(w, d float64) float64 { return w * min(1, radius/d) }); left > 1e-8 {
 			t.Fatalf("%v of the pull is left", left)
