@@ -30,7 +30,7 @@ const (
 	Probation  Kind = "probation"  // work of a key that is new: burned
 	Forfeit    Kind = "forfeit"    // work of a key that failed a verdict: burned
 	Validation Kind = "validation" // a validator's replays
-	Voided     Kind = "voided"     // replays of a validator that failed: burned
+	Voided     Kind = "voided"     // replays of a validator that is new or failed: burned
 	Unclaimed  Kind = "unclaimed"  // the validators' part, when nobody replayed: burned
 	Release    Kind = "release"    // the challenge window closed
 	Slash      Kind = "slash"      // a verdict failed; of 0 where there was nothing to burn
@@ -113,7 +113,7 @@ func (l *Ledger) issue(e Entry) error {
 	if over|more != 0 || l.Issued > math.MaxInt64 || e.Amount > math.MaxInt64-l.Issued {
 		return ErrOverflow
 	}
-	if (e.Kind == Forfeit || e.Kind == Voided) != h.Failed {
+	if e.Kind != Voided && (e.Kind == Forfeit) != h.Failed {
 		return errors.New("work is forfeit exactly when its key failed a verdict")
 	}
 	l.Issued += e.Amount
@@ -125,11 +125,11 @@ func (l *Ledger) issue(e Entry) error {
 	}
 	i := l.holder(e.Key)
 	h.Key, h.Proven, h.Validator = l.Holders[i].Key, proven, h.Validator || e.Kind == Validation || e.Kind == Voided
-	switch e.Kind {
-	case Probation:
-		h.Probation += e.Amount
-	case Forfeit, Voided:
+	switch {
+	case e.To == Burn && h.Failed:
 		h.Slashed += e.Amount
+	case e.To == Burn:
+		h.Probation += e.Amount
 	default:
 		h.Score, h.Escrow, l.Escrow = score, h.Escrow+e.Amount, l.Escrow+e.Amount
 		l.deposit(Lot{i, e.Of, e.Amount})

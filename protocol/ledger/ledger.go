@@ -33,7 +33,7 @@ type Rules struct {
 type Work struct {
 	Number  int // of the miner, from 0: breaks ties
 	Key     []byte
-	Batches uint64
+	Batches uint64 // they count towards the probation
 	Units   uint64 // of work: Whole for a micro-batch in all stages
 }
 
@@ -143,42 +143,42 @@ func (l *Ledger) emission(r Rules, epoch uint64, work, replays []Work) (uint64, 
 	if !fits || part > budget || budget == 0 {
 		part = 0
 	}
-	mine, err := divide(budget-part, epoch, l.claims(r, gather(work)))
+	mine, err := divide(budget-part, epoch, l.claims(r, gather(work), miner))
 	if err != nil {
 		return 0, nil, err
 	}
-	theirs, err := l.validation(part, epoch, replays)
+	theirs, err := l.validation(r, part, epoch, replays)
 	return budget, append(mine, theirs...), err
 }
 
 // validation divides the validators' part by what each replayed. Without replays it is burned: that nobody checks must
 // not pay those who are not checked.
-func (l *Ledger) validation(part, epoch uint64, replays []Work) ([]Entry, error) {
+func (l *Ledger) validation(r Rules, part, epoch uint64, replays []Work) ([]Entry, error) {
 	units, err := unitsOf(replays)
-	if err != nil || part == 0 {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if units == 0 {
+	case part > 0 && units == 0:
 		return []Entry{{Kind: Unclaimed, Of: epoch, Amount: part}}, nil
 	}
-	var list []Entry
-	for _, w := range gather(replays) {
-		e := Entry{Kind: Validation, Key: w.Key, Work: w.Units}
-		if l.Find(w.Key).Failed {
-			e.Kind = Voided
-		}
-		list = append(list, e)
-	}
-	return divide(part, epoch, list)
+	return divide(part, epoch, l.claims(r, gather(replays), validator))
 }
 
+// role is which kinds of entries work becomes: once it earns, while its key is new, and after a failed verdict.
+type role struct{ earns, new, failed Kind }
+
+var (
+	miner     = role{Emission, Probation, Forfeit}
+	validator = role{Validation, Voided, Voided}
+)
+
 // claims are the entries that an epoch's work asks for, without amounts: two for a key whose probation ends within.
-func (l *Ledger) claims(r Rules, work []Work) []Entry {
+func (l *Ledger) claims(r Rules, work []Work, kinds role) []Entry {
 	var list []Entry
 	for _, w := range work {
 		h := l.Find(w.Key)
 		if h.Failed {
-			list = append(list, Entry{Kind: Forfeit, Key: w.Key, Work: w.Units, Batches: w.Batches})
+			list = append(list, Entry{Kind: kinds.failed, Key: w.Key, Work: w.Units, Batches: w.Batches})
 			continue
 		}
 		free, units := uint64(0), uint64(0) // of the work that is done in probation
@@ -188,10 +188,10 @@ func (l *Ledger) claims(r Rules, work []Work) []Entry {
 			if free < w.Batches {
 				units, _ = share(w.Units, free, w.Batches) // fits: free < w.Batches
 			}
-			list = append(list, Entry{Kind: Probation, Key: w.Key, Work: units, Batches: free})
+			list = append(list, Entry{Kind: kinds.new, Key: w.Key, Work: units, Batches: free})
 		}
 		if free < w.Batches || units < w.Units {
-			list = append(list, Entry{Kind: Emission, Key: w.Key, Work: w.Units - units, Batches: w.Batches - free})
+			list = append(list, Entry{Kind: kinds.earns, Key: w.Key, Work: w.Units - units, Batches: w.Batches - free})
 		}
 	}
 	return list

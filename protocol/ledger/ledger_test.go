@@ -292,16 +292,14 @@ func TestAFlippedByteAnywhereIsFoundAndNamed(t *testing.T) {
 	}
 	line := 1
 	for i := range file {
-		for _, flip := range []byte{1, 0x20, 0x80} {
-			bad := bytes.Clone(file)
-			bad[i] ^= flip
-			_, err := read(bad)
-			switch {
-			case err == nil:
-				t.Fatalf("byte %d of line %d was changed and nobody noticed", i, line)
-			case i < len(file)-1 && !bytes.HasPrefix([]byte(err.Error()), fmt.Appendf(nil, "line %d, ", line)):
-				t.Fatalf("byte %d of line %d: %v", i, line, err)
-			}
+		bad := bytes.Clone(file)
+		bad[i] ^= 1 << (i % 8)
+		_, err := read(bad)
+		switch {
+		case err == nil:
+			t.Fatalf("byte %d of line %d was changed and nobody noticed", i, line)
+		case i < len(file)-1 && !bytes.HasPrefix([]byte(err.Error()), fmt.Appendf(nil, "line %d, ", line)):
+			t.Fatalf("byte %d of line %d: %v", i, line, err)
 		}
 		if file[i] == '\n' {
 			line++

@@ -112,6 +112,20 @@ func TestFiftyKeysCostFiftyProbations(t *testing.T) {
 	}
 }
 
+func TestANewValidatorEarnsNothingBeforeItsProbationIsOver(t *testing.T) {
+	b := newBooks(t)
+	b.rules.Validators = 100_000
+	work := []ledger.Work{{Key: keyOf(0), Batches: 10, Units: 10 * ledger.Whole}}
+	for _, batches := range []uint64{4, 12} { // of the twelve, six end the probation
+		replays := []ledger.Work{{Key: keyOf(7), Batches: batches, Units: batches}}
+		if _, err := b.Close(b.rules, b.epoch, work, replays); err != nil {
+			b.Fatal(err)
+		}
+		b.epoch++
+	}
+	b.want(7, 0, 500, 0, 1500)
+}
+
 func TestValidatorsShareTheirPartByWhatTheyReplayed(t *testing.T) {
 	b := newBooks(t)
 	b.rules.Validators, b.rules.Probation, b.rules.Window = 100_000, 0, 0

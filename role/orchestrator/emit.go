@@ -67,16 +67,19 @@ func (o *Orchestrator) burn(m *miner, epoch uint64, reason string) {
 	o.burnKey(m.Key, epoch, reason)
 }
 
-// burnKey is burn for any participant, validators included.
+// burnKey is burn for any participant. Of a validator that did not compute no honest epoch is known: for it the epoch
+// is 0, and all that is in escrow burns.
 func (o *Orchestrator) burnKey(key []byte, epoch uint64, reason string) {
 	amount := o.Books.Ledger.Slash(key, epoch, plain(reason))
 	o.alert("%s loses %.6f from epoch %d on: %s", message.Short(key), float64(amount)/ledger.Unit, epoch, reason)
 }
 
 // creditReplay counts a validator's replay, when its verdict is known: the units of the work that was replayed, as
-// unitsOf gives them. With the next page the validators share their part in proportion.
+// unitsOf gives them. With the next page the validators share their part in proportion. A new one has the probation of a
+// miner, in micro-batches of the mean stage.
 func (o *Orchestrator) creditReplay(key []byte, units uint64) {
-	o.Books.Replays = credit(o.Books.Replays, ledger.Work{Key: key, Units: units})
+	batches := (units*uint64(len(o.Stages)) + ledger.Whole - 1) / ledger.Whole
+	o.Books.Replays = credit(o.Books.Replays, ledger.Work{Key: key, Batches: batches, Units: units})
 }
 
 // creditUnmerged has work paid that was acknowledged but not merged, because its miner died, was late or did too little:

@@ -127,9 +127,12 @@ func TestAFailedVerdictBurnsSinceThenAndLeavesTheOthersAlone(t *testing.T) {
 }
 
 func TestValidatorsSharePartOfTheBudgetByWhatTheyReplayed(t *testing.T) {
-	n := newEarners(t, 3, nil)
+	n := newEarners(t, 3, func(r *message.Rules) { r.Probation = 5 })
 	n.until(1)
 	lazy, busy := bytes.Repeat([]byte{1}, 32), bytes.Repeat([]byte{2}, 32)
+	n.core.CreditReplay(lazy, 0, 5)
+	n.core.CreditReplay(busy, 0, 5)
+	n.until(2) // which ends their probation
 	n.core.CreditReplay(lazy, 0, 5)
 	n.core.CreditReplay(busy, 0, 5)
 	n.core.CreditReplay(busy, 0, 10)
