@@ -49,3 +49,16 @@ func (l *laws) booksHold(out []*message.Outbound) error {
 	}
 	return nil
 }
+
+// pay shows what each miner has, in micro-units, and the totals.
+func (c *Scenario) pay() []string {
+	v := c.sim.View()
+	var lines []string
+	for _, m := range v.Miners {
+		lines = append(lines, fmt.Sprintf("miner %d: score %.2f, earned %d, escrow %d, slashed %d, burned in probation %d", m.Number,
+			m.Pay.Score, m.Pay.Earned, m.Pay.Escrow, m.Pay.Slashed, m.Pay.Probation))
+	}
+	l := v.Ledger
+	return append(lines, fmt.Sprintf("issued %d = earned %d + escrow %d + burned %d, in %d entries and %d pages", l.Issued, l.Paid,
+		l.Escrow, l.Burned, l.Entries, l.Pages))
+}

@@ -51,7 +51,7 @@ func DefaultRules() *message.Rules {
 		Lease: int64(20 * time.Second), EpochDeadline: int64(5 * time.Minute), DrainDeadline: int64(30 * time.Second),
 		ShareDeadline: int64(time.Minute), ShareGrace: int64(time.Minute), ReduceDeadline: int64(time.Minute),
 		InstallDeadline: int64(time.Minute), Reconnect: int64(15 * time.Second), Patience: int64(30 * time.Second),
-		BudgetPerToken: 1000, ValidatorPart: 100_000, ChallengeWindow: 4, Probation: 24,
+		BudgetPerToken: 1000, ValidatorPart: 100_000, ChallengeWindow: 4, Probation: 32,
 	}
 }
 

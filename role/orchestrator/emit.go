@@ -60,15 +60,15 @@ func (o *Orchestrator) endBooks() {
 	}
 }
 
-// burn is what a failed verdict costs a miner: everything in escrow for the given epoch, the first in which it failed, and
-// later ones; and what it does from now on, under this key, is forfeit. It may be called at any time and more than once.
-// Whether the miner may stay is another question.
+// burn is what a failed verdict costs a miner: everything in escrow for the given epoch and later ones, and what it does
+// from now on under this key. The epoch is the first in which it may have cheated. A verdict is a sample and says little
+// of the epochs before its own, so it is 0, all that is in escrow, unless those were replayed in full. It may be called at
+// any time and more than once. Whether the miner may stay is another question.
 func (o *Orchestrator) burn(m *miner, epoch uint64, reason string) {
 	o.burnKey(m.Key, epoch, reason)
 }
 
-// burnKey is burn for any participant. Of a validator that did not compute no honest epoch is known: for it the epoch
-// is 0, and all that is in escrow burns.
+// burnKey is burn for any participant, validators included.
 func (o *Orchestrator) burnKey(key []byte, epoch uint64, reason string) {
 	amount := o.Books.Ledger.Slash(key, epoch, plain(reason))
 	o.alert("%s loses %.6f from epoch %d on: %s", message.Short(key), float64(amount)/ledger.Unit, epoch, reason)

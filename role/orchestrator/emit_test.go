@@ -74,7 +74,7 @@ func TestAnHonestRunEarnsExactlyItsBudget(t *testing.T) {
 }
 
 func TestProbationAndTheValidatorsPartAreBurnedWithoutValidators(t *testing.T) {
-	n := newEarners(t, 6, nil)
+	n := newEarners(t, 6, func(r *message.Rules) { r.Probation = 20 })
 	n.until(7)
 	v := n.core.View()
 	issued := v.Counters.Tokens * n.m.Rules.BudgetPerToken
