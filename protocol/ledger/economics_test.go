@@ -2,8 +2,11 @@ package ledger_test
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/iota-train/iota/protocol/ledger"
@@ -86,5 +89,37 @@ func TestCheatersEarnWhatTheDocumentDerives(t *testing.T) {
 	}
 	if math.Abs(honest-1) > 1e-3 {
 		t.Errorf("an honest miner is paid %.4f of its work", honest)
+	}
+}
+
+func TestTheTablesOfTheDocumentFollowFromItsFormulas(t *testing.T) {
+	b, err := os.ReadFile("../../docs/economics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const keyProbation, saved, left = 32, 0.76, 0.04 // T, s c / p and (1 - s) c / p of the worked example
+	word := func(holds bool, otherwise string) string {
+		if holds {
+			return "holds"
+		}
+		return otherwise
+	}
+	for _, c := range []cheat{{audit: 0.05, segment: 1}, {audit: 0.05, segment: 2}, {audit: 0.1, segment: 1}, {audit: 0.1, segment: 2},
+		{audit: 0.1, segment: 4}, {audit: 0.2, segment: 2}, {audit: 0.2, segment: 4}} {
+		full, some, size := c, c, float64(c.segment)
+		full.rate, some.rate = 1, 0.1
+		miss := func(batches float64) float64 { return math.Pow(1-c.audit, batches/size) }
+		seen, many := 1-miss(keyProbation+window*perEpoch), 1-miss(keyProbation)
+		for _, row := range []string{
+			fmt.Sprintf("| %g | %d | %.3f | %.3f | %.3f | %.3f |", c.audit, c.segment, full.found(), 1-math.Pow(1-full.found(), 3),
+				some.found(), 1-math.Pow(1-some.found(), 4)),
+			fmt.Sprintf("| %g, %d | %.3f, %s | %.3f, %s | %.3f, %s |", c.audit, c.segment, seen, word(seen > saved, "no"), 1-seen,
+				word(1-seen < left, "no"), many, word(many > saved, fmt.Sprintf("no: T > %.0f",
+					math.Floor(size*math.Log(1-saved)/math.Log(1-c.audit))))),
+		} {
+			if !strings.Contains(string(b), row+"\n") {
+				t.Errorf("the document lacks the row %s", row)
+			}
+		}
 	}
 }
