@@ -72,6 +72,8 @@ func (c *Scenario) do(name string, a *arguments) ([]string, error) {
 		return c.miners(), nil
 	case "totals":
 		return c.totals(), nil
+	case "pay":
+		return c.pay(), nil
 	case "hashes":
 		return c.hashes(), nil
 	case "laws":
@@ -214,6 +216,8 @@ func scenarioRules(a *arguments) *message.Rules {
 	r.Recompute = a.flag("recompute")
 	r.Share, r.Aggregate = a.text("share", "f32"), a.text("aggregate", aggregate.Mean)
 	r.OuterRate, r.OuterMomentum = a.float("outer", 1), a.float("momentum", 0)
+	r.BudgetPerToken, r.ValidatorPart = uint64(a.number("budget", 1000)), uint32(a.number("part", 0))
+	r.ChallengeWindow, r.Probation = uint32(a.number("window", 2)), uint32(a.number("probation", 8))
 	for _, d := range []struct {
 		name    string
 		value   *int64

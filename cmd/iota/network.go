@@ -36,6 +36,7 @@ type network struct {
 	text     *data.Dataset
 	keys     []ed25519.PrivateKey // one per miner
 	folder   func(i int) string   // of miner i's state; "" for none
+	ledger   string               // path of the ledger; "" for none
 	liars    []misbehaviour
 	link     transport.Link
 	log      *slog.Logger
@@ -49,7 +50,7 @@ func (n *network) open() (err error) {
 	if n.numerics, err = kernel.ParseNumerics(n.manifest.GetNumerics()); err != nil {
 		return err
 	}
-	n.hub, err = node.OpenHub(node.HubConfig{Journal: n.journal, Blobs: n.blobs, Log: n.log})
+	n.hub, err = node.OpenHub(node.HubConfig{Journal: n.journal, Blobs: n.blobs, Ledger: n.ledger, Log: n.log})
 	return err
 }
 

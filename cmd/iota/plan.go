@@ -149,6 +149,9 @@ func (o *options) rules(stages int) *message.Rules {
 	r.Epochs, r.RunTime = o.epochs, int64(o.length)
 	r.Share, r.Aggregate = o.share, o.aggregate
 	r.MaxSlots = o.slots(stages)
+	if o.validators == 0 {
+		r.ValidatorPart = 0 // there is nobody to earn it: it would be burned
+	}
 	return r
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/zeebo/blake3"
 
 	"github.com/iota-train/iota/edge/node"
+	"github.com/iota-train/iota/protocol/ledger"
 	"github.com/iota-train/iota/role/orchestrator"
 )
 
@@ -34,7 +35,7 @@ type report struct {
 	Wire       wireReport                 `json:"wire"`
 	Epochs     []orchestrator.EpochReport `json:"epochs"`
 	Miners     []minerReport              `json:"miners"`
-	Validators []struct{}                 `json:"validators"`
+	Validators []validatorReport          `json:"validators"`
 	Faults     faultReport                `json:"faults"`
 	Audits     auditReport                `json:"audits"`
 	Ledger     ledgerReport               `json:"ledger"`
@@ -63,10 +64,17 @@ type minerReport struct {
 	Screened       bool    `json:"screened"` // its last share stood out
 	VerdictsPassed uint64  `json:"verdicts_passed"`
 	VerdictsFailed uint64  `json:"verdicts_failed"`
-	Score          float64 `json:"score"`
-	Earned         float64 `json:"earned"`
+	Score          float64 `json:"score"`  // micro-batches of the whole model that pay was emitted for
+	Earned         float64 `json:"earned"` // this and the next two are units of pay
 	Escrow         float64 `json:"escrow"`
 	Slashed        float64 `json:"slashed"`
+}
+
+type validatorReport struct {
+	ID         string  `json:"id"`
+	Replays    uint64  `json:"replays"`
+	Mismatches uint64  `json:"mismatches"`
+	Earned     float64 `json:"earned"`
 }
 
 type faultReport struct {
@@ -89,7 +97,7 @@ type auditReport struct {
 type ledgerReport struct {
 	Entries uint64  `json:"entries"`
 	Root    string  `json:"root"`
-	Issued  float64 `json:"issued"`
+	Issued  float64 `json:"issued"` // units of pay
 	Burned  float64 `json:"burned"`
 }
 
@@ -110,7 +118,7 @@ func newReport(v orchestrator.View, chain [32]byte, checkpoints [][]byte) *repor
 		Run: v.Run, Preset: v.Preset, Parameters: v.Parameters, Stages: len(v.Stages),
 		Numerics: v.Numerics, Tokens: c.Tokens, Seconds: v.Now.Seconds(), LossFirst: c.LossFirst, LossLast: c.LossLast,
 		LossEval: c.LossEval, ChainHash: hex.EncodeToString(chain[:]), WeightsHash: weightsHash(checkpoints),
-		Epochs: v.Epochs, Validators: []struct{}{}, Miners: []minerReport{}, MemoryPerMiner: []int{},
+		Epochs: v.Epochs, Validators: []validatorReport{}, Miners: []minerReport{}, MemoryPerMiner: []int{},
 		Faults: faultReport{LeasesExpired: c.LeasesExpired, Rerouted: c.Rerouted, NonFinite: c.NonFinite,
 			RefusedLate: c.RefusedLate, Kicked: c.Kicked, Refuted: c.Refuted},
 	}
@@ -135,10 +143,20 @@ func newReport(v orchestrator.View, chain [32]byte, checkpoints [][]byte) *repor
 		r.Miners = append(r.Miners, minerReport{
 			ID: m.ID, Stage: m.Stage, State: m.State, Numerics: v.Numerics, Forwards: m.Forwards, Backwards: m.Backwards,
 			Steps: m.Steps, Agreement: m.Agreement, Screened: m.Screened,
+			Score: m.Pay.Score, Earned: units(m.Pay.Earned), Escrow: units(m.Pay.Escrow), Slashed: units(m.Pay.Slashed),
 		})
+	}
+	for _, p := range v.Ledger.Validators {
+		r.Validators = append(r.Validators, validatorReport{ID: p.ID, Earned: units(p.Pay.Earned)})
+	}
+	r.Ledger = ledgerReport{
+		Entries: v.Ledger.Entries, Root: hex.EncodeToString(v.Ledger.Root), Issued: units(v.Ledger.Issued), Burned: units(v.Ledger.Burned),
 	}
 	return r
 }
+
+// units are units of pay.
+func units(micro uint64) float64 { return float64(micro) / ledger.Unit }
 
 // ratio is a/b, and 0 where nothing was counted.
 func ratio(a, b float64) float64 {

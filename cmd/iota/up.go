@@ -155,7 +155,7 @@ func (o *options) prepareFolder(n *network, f *folder, begin func() error) error
 		}
 		n.manifest = have
 	}
-	n.journal, n.blobs, n.folder = f.journal, f.blobs, f.miner
+	n.journal, n.blobs, n.folder, n.ledger = f.journal, f.blobs, f.miner, filepath.Join(f.path, ledgerName)
 	for i := range o.miners {
 		var key ed25519.PrivateKey
 		if key, err = f.key(i, o.newKey); err != nil {

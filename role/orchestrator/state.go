@@ -56,6 +56,7 @@ type state struct {
 	MergeStart    time.Duration
 	Last          bool   // the last epoch is installed: only held-out micro-batches travel
 	RateBits      uint32 // float32 bits of the inner learning rate of this epoch
+	Books         books
 }
 
 // Counters are totals of the run.

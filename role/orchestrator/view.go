@@ -25,6 +25,7 @@ type View struct {
 	Miners                []MinerView
 	Epochs                []EpochReport
 	Alerts                []Alert
+	Ledger                LedgerView
 }
 
 // StageView is one stage. In every stage Merged plus Unmerged (and, within an epoch, those not yet decided) make
@@ -52,6 +53,7 @@ type MinerView struct {
 	Agreement                  float64 // share of its merged shards on which its pair agreed, 1 if none
 	Norm, Cosine               float64 // of its last merged share: norm in medians of the cohort, cosine to the rest; 0 unknown
 	Screened                   bool    // that share stood out
+	Pay                        PayView
 }
 
 // EpochReport is a finished epoch.
@@ -85,7 +87,7 @@ func (o *Orchestrator) View() View {
 		Parameters: o.shape.Parameters(), Now: o.Now, Phase: o.Phase, Since: o.Since, Until: o.Until, Reason: o.Reason,
 		Draining: o.Draining, Finished: o.Finished, Epoch: o.Epoch, Progress: o.progress(), InFlight: len(o.Flights),
 		Rate: float64(o.rate()), Counters: o.Counters,
-		Epochs: append([]EpochReport(nil), o.Epochs...), Alerts: append([]Alert(nil), o.Alerts...),
+		Epochs: append([]EpochReport(nil), o.Epochs...), Alerts: append([]Alert(nil), o.Alerts...), Ledger: o.ledgerView(),
 	}
 	for _, s := range o.Stages {
 		sv := StageView{
@@ -112,7 +114,7 @@ func (o *Orchestrator) minerView(m *miner) MinerView {
 	v := MinerView{
 		Number: m.Number + 1, ID: message.Short(m.Key), Key: append([]byte(nil), m.Key...), Stage: m.Stage, State: o.stateOf(m),
 		Held: m.Held, Slots: o.slots(m), B: uint64(len(m.Acks)), Speed: m.speed(), Forwards: m.Forwards,
-		Backwards: m.Backwards, Steps: m.Steps, Agreement: 1,
+		Backwards: m.Backwards, Steps: m.Steps, Agreement: 1, Pay: o.payView(m.Key),
 		Norm: m.Norm, Cosine: m.Cosine, Screened: m.Screened,
 	}
 	if n := m.Agreed + m.Disagreed; n > 0 {
