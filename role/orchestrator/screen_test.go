@@ -8,8 +8,9 @@ import (
 	"github.com/iota-train/iota/protocol/message"
 )
 
-// screened runs one epoch of 3 stages with three miners or more each. In the stage of miner 0, which has three, all reductions say of the sources
-// what stats makes of them; it is called with the numbers of source and reducer, both counted within the stage from 0.
+// screened runs one epoch of 3 stages with three miners or more each. In the stage of miner 0, which has three, all
+// reductions say of the sources what stats makes of them; it is called with the numbers of source and reducer, both
+// counted within the stage from 0.
 func screened(t *testing.T, stats func(source, reducer int, st *message.SourceStats)) (n *net, stage []int) {
 	t.Helper()
 	n = newNet(t, 1, nil)
