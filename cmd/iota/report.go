@@ -134,6 +134,7 @@ func newReport(v orchestrator.View, chain [32]byte, checkpoints [][]byte) *repor
 		r.Miners = append(r.Miners, minerReport{
 			ID: m.ID, Stage: m.Stage, State: m.State, Numerics: v.Numerics, Forwards: m.Forwards, Backwards: m.Backwards,
 			Steps: m.Steps, Agreement: m.Agreement,
+			ClaspEffect: m.Clasp.Effect, ClaspZ: m.Clasp.Z, Flagged: m.Clasp.Flagged,
 		})
 	}
 	return r
