@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/iota-train/iota/protocol/clasp"
 	"github.com/iota-train/iota/protocol/message"
 )
 
@@ -56,6 +57,7 @@ type state struct {
 	Last          bool   // the last epoch is installed: only held-out micro-batches travel
 	RateBits      uint32 // float32 bits of the inner learning rate of this epoch
 	Books         books
+	Clasp         clasp.Window
 }
 
 // Counters are totals of the run.
@@ -122,6 +124,7 @@ type miner struct {
 	Spread      float64
 	GradNorm    float64
 	UpdateNorm2 float64
+	Clasp       clasp.Effect // what the last evaluation found
 }
 
 type ack struct {

@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"time"
 
+	"github.com/iota-train/iota/protocol/clasp"
 	"github.com/iota-train/iota/protocol/message"
 )
 
@@ -52,6 +53,7 @@ type MinerView struct {
 	Forwards, Backwards, Steps uint64
 	Agreement                  float64 // share of its merged shards on which its pair agreed, 1 if none
 	Pay                        PayView
+	Clasp                      clasp.Effect
 }
 
 // EpochReport is a finished epoch.
@@ -112,7 +114,7 @@ func (o *Orchestrator) minerView(m *miner) MinerView {
 	v := MinerView{
 		Number: m.Number + 1, ID: message.Short(m.Key), Key: append([]byte(nil), m.Key...), Stage: m.Stage, State: o.stateOf(m),
 		Held: m.Held, Slots: o.slots(m), B: uint64(len(m.Acks)), Speed: m.speed(), Forwards: m.Forwards,
-		Backwards: m.Backwards, Steps: m.Steps, Agreement: 1, Pay: o.payView(m.Key),
+		Backwards: m.Backwards, Steps: m.Steps, Agreement: 1, Pay: o.payView(m.Key), Clasp: m.Clasp,
 	}
 	if n := m.Agreed + m.Disagreed; n > 0 {
 		v.Agreement = float64(m.Agreed) / float64(n)
