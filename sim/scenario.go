@@ -70,6 +70,8 @@ func (c *Scenario) do(name string, a *arguments) ([]string, error) {
 		return c.view(), nil
 	case "miners":
 		return c.miners(), nil
+	case "clasp":
+		return c.clasp(), nil
 	case "totals":
 		return c.totals(), nil
 	case "pay":

@@ -60,6 +60,24 @@ func (c *Scenario) miners() []string {
 	return lines
 }
 
+// clasp shows what the losses say of each miner.
+func (c *Scenario) clasp() []string {
+	var lines []string
+	for _, m := range c.sim.View().Miners {
+		e, verdict := m.Clasp, ""
+		switch {
+		case e.Flagged:
+			verdict = ", flagged"
+		case e.Peers == 0:
+			lines = append(lines, fmt.Sprintf("miner %d: %d samples, not compared", m.Number, e.Samples))
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("miner %d: %d samples in stage %d, %+.3f (error %.3f, allowed %.3f), z %.1f%s", m.Number,
+			e.Samples, e.Stage, e.Effect, e.Error, e.Allowance, e.Z, verdict))
+	}
+	return lines
+}
+
 // totals shows the counters of the run.
 func (c *Scenario) totals() []string {
 	v := c.sim.View()

@@ -144,6 +144,7 @@ func newReport(v orchestrator.View, chain [32]byte, checkpoints [][]byte) *repor
 			ID: m.ID, Stage: m.Stage, State: m.State, Numerics: v.Numerics, Forwards: m.Forwards, Backwards: m.Backwards,
 			Steps: m.Steps, Agreement: m.Agreement, Screened: m.Screened,
 			Score: m.Pay.Score, Earned: units(m.Pay.Earned), Escrow: units(m.Pay.Escrow), Slashed: units(m.Pay.Slashed),
+			ClaspEffect: m.Clasp.Effect, ClaspZ: m.Clasp.Z, Flagged: m.Clasp.Flagged,
 		})
 	}
 	for _, p := range v.Ledger.Validators {

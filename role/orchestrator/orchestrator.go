@@ -11,7 +11,7 @@
 //
 // Step has no clock, no goroutine and no randomness but the generator in its state: the same events give the same
 // messages, bit for bit, so the journal of events is the whole memory of a run. One file holds one step of an epoch:
-// register, assign, route, result, lease, claim, trigger, share, reduce, settle, install, emit, evaluate.
+// register, assign, route, result, lease, claim, clasp, trigger, share, reduce, settle, install, emit, evaluate.
 package orchestrator
 
 import (
@@ -23,6 +23,7 @@ import (
 	"unicode"
 
 	"github.com/iota-train/iota/learn/model"
+	"github.com/iota-train/iota/protocol/clasp"
 	"github.com/iota-train/iota/protocol/ledger"
 	"github.com/iota-train/iota/protocol/message"
 	"github.com/iota-train/iota/role/manifest"
@@ -53,6 +54,7 @@ func New(m *message.Manifest, secret [32]byte) (*Orchestrator, error) {
 	o.dice = rand.New(o.rng)
 	o.Acked = map[uint64][]bool{}
 	o.Blobs = map[string]blob{}
+	o.Clasp = clasp.NewWindow(shape.Stages(), claspWindow)
 	for s := range shape.Stages() {
 		o.Stages = append(o.Stages, &stage{Index: s, Cost: float64(shape.Cost(s)), Weights: uint64(shape.StageSize(s))})
 	}

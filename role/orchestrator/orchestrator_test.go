@@ -228,6 +228,13 @@ func TestTheSameEventsGiveTheSameMessagesAcrossASnapshot(t *testing.T) {
 		n.join(i)
 	}
 	n.run(20_000)
+	n.replay()
+}
+
+// replay fails unless the events give the same messages once more, across snapshots.
+func (n *net) replay() {
+	t := n.t
+	t.Helper()
 	again, err := orchestrator.New(n.m, n.secret)
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/iota-train/iota/protocol/clasp"
 	"github.com/iota-train/iota/protocol/message"
 )
 
@@ -57,6 +58,7 @@ type state struct {
 	Last          bool   // the last epoch is installed: only held-out micro-batches travel
 	RateBits      uint32 // float32 bits of the inner learning rate of this epoch
 	Books         books
+	Clasp         clasp.Window
 }
 
 // Counters are totals of the run.
@@ -124,9 +126,10 @@ type miner struct {
 	Spread      float64
 	GradNorm    float64
 	UpdateNorm2 float64
-	Norm        float64 // of its last merged share, in medians of the cohort; 0 unknown
-	Cosine      float64 // of that share to the others
-	Screened    bool    // that share stood out
+	Norm        float64      // of its last merged share, in medians of the cohort; 0 unknown
+	Cosine      float64      // of that share to the others
+	Screened    bool         // that share stood out
+	Clasp       clasp.Effect // what the last evaluation found
 }
 
 type ack struct {

@@ -74,6 +74,7 @@ func (o *Orchestrator) leaveTraining() bool {
 		return false
 	}
 	o.cancelFlights()
+	o.attribute()
 	o.startSharing()
 	return true
 }

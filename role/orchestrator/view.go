@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"time"
 
+	"github.com/iota-train/iota/protocol/clasp"
 	"github.com/iota-train/iota/protocol/message"
 )
 
@@ -54,6 +55,7 @@ type MinerView struct {
 	Norm, Cosine               float64 // of its last merged share: norm in medians of the cohort, cosine to the rest; 0 unknown
 	Screened                   bool    // that share stood out
 	Pay                        PayView
+	Clasp                      clasp.Effect
 }
 
 // EpochReport is a finished epoch.
@@ -114,7 +116,7 @@ func (o *Orchestrator) minerView(m *miner) MinerView {
 	v := MinerView{
 		Number: m.Number + 1, ID: message.Short(m.Key), Key: append([]byte(nil), m.Key...), Stage: m.Stage, State: o.stateOf(m),
 		Held: m.Held, Slots: o.slots(m), B: uint64(len(m.Acks)), Speed: m.speed(), Forwards: m.Forwards,
-		Backwards: m.Backwards, Steps: m.Steps, Agreement: 1, Pay: o.payView(m.Key),
+		Backwards: m.Backwards, Steps: m.Steps, Agreement: 1, Pay: o.payView(m.Key), Clasp: m.Clasp,
 		Norm: m.Norm, Cosine: m.Cosine, Screened: m.Screened,
 	}
 	if n := m.Agreed + m.Disagreed; n > 0 {
