@@ -9,7 +9,7 @@ import (
 // Memory is the most that a miner of a stage ever holds, in bytes, by what it is for. docs/memory.md has the formulas.
 type Memory struct {
 	Weights   int // of now and of the epoch's start, and the outer momentum
-	Optimizer int // both moments and the residual, of now and of the epoch's start
+	Optimizer int // both moments and the residual, of now, of the epoch's start and of those that can be audited
 	Gradients int // the sum, those that wait for their acknowledgement, and one in the making
 	Stash     int // older weights that slots still hold
 	Tapes     int // one per slot, and one for work that is done with it at once
@@ -42,10 +42,10 @@ func (r rules) memory(c model.Config, stage, threads, miners int) Memory {
 		Merge:   r.mergeMemory(c.StageSize(stage), miners),
 	}
 	if r.optimizer == adamW {
-		m.Optimizer += 4 * s.Vector
+		m.Optimizer += 2 * (2 + r.kept()) * s.Vector
 	}
 	if r.share != tensor.F32 {
-		m.Optimizer += 2 * s.Vector
+		m.Optimizer += (2 + r.kept()) * s.Vector
 	}
 	if !last && !r.recompute {
 		m.Stash, m.Tapes = r.slots*s.Vector, m.Tapes+r.slots*s.Tape

@@ -55,6 +55,11 @@ type state struct {
 	MergeStart    time.Duration
 	Last          bool   // the last epoch is installed: only held-out micro-batches travel
 	RateBits      uint32 // float32 bits of the inner learning rate of this epoch
+	Validators    []*validator
+	Audits        []*audit // open ones, oldest first
+	AuditCount    uint64   // ever opened
+	AuditTotals   AuditTotals
+	Evidence      []Evidence
 }
 
 // Counters are totals of the run.
@@ -121,6 +126,11 @@ type miner struct {
 	Spread      float64
 	GradNorm    float64
 	UpdateNorm2 float64
+	Receipts    [][]byte // encoded, of its log since the last LOAD or INSTALL; with an audit share only
+	LogFull     bool     // there were more than are kept
+	Passed      uint64   // verdicts
+	Failed      uint64
+	Withheld    int // audits in a row that it made impossible itself
 }
 
 type ack struct {

@@ -25,6 +25,19 @@ type View struct {
 	Miners                []MinerView
 	Epochs                []EpochReport
 	Alerts                []Alert
+	Validators            []ValidatorView
+	Audits                AuditTotals
+	OpenAudits            int
+	AuditShare            float64 // that the manifest asks for
+	Evidence              []Evidence
+}
+
+// ValidatorView is one validator. Number counts from 1 in order of registration.
+type ValidatorView struct {
+	Number              int
+	ID, State           string // absent, idle, replaying, barred
+	Replays, Mismatches uint64
+	Units               float64 // of work that it is to be paid for
 }
 
 // StageView is one stage. In every stage Merged plus Unmerged (and, within an epoch, those not yet decided) make
@@ -50,6 +63,7 @@ type MinerView struct {
 	Speed                      float64 // micro-batches per second
 	Forwards, Backwards, Steps uint64
 	Agreement                  float64 // share of its merged shards on which its pair agreed, 1 if none
+	Passed, Failed             uint64  // verdicts
 }
 
 // EpochReport is a finished epoch.
@@ -103,6 +117,24 @@ func (o *Orchestrator) View() View {
 	for _, m := range o.Miners {
 		v.Miners = append(v.Miners, o.minerView(m))
 	}
+	v.Audits, v.OpenAudits, v.AuditShare = o.AuditTotals, len(o.Audits), o.rules.GetAuditShare()
+	v.Evidence = append(v.Evidence, o.Evidence...)
+	for _, w := range o.Validators {
+		v.Validators = append(v.Validators, o.validatorView(w))
+	}
+	return v
+}
+
+func (o *Orchestrator) validatorView(w *validator) ValidatorView {
+	v := ValidatorView{Number: w.Number + 1, ID: message.Short(w.Key), Replays: w.Replays, Mismatches: w.Mismatches, Units: w.Units, State: "idle"}
+	switch {
+	case w.Barred != "":
+		v.State = "barred"
+	case !w.Connected:
+		v.State = "absent"
+	case o.judging(w.judge()):
+		v.State = "replaying"
+	}
 	return v
 }
 
@@ -110,7 +142,7 @@ func (o *Orchestrator) minerView(m *miner) MinerView {
 	v := MinerView{
 		Number: m.Number + 1, ID: message.Short(m.Key), Key: append([]byte(nil), m.Key...), Stage: m.Stage, State: o.stateOf(m),
 		Held: m.Held, Slots: o.slots(m), B: uint64(len(m.Acks)), Speed: m.speed(), Forwards: m.Forwards,
-		Backwards: m.Backwards, Steps: m.Steps, Agreement: 1,
+		Backwards: m.Backwards, Steps: m.Steps, Agreement: 1, Passed: m.Passed, Failed: m.Failed,
 	}
 	if n := m.Agreed + m.Disagreed; n > 0 {
 		v.Agreement = float64(m.Agreed) / float64(n)

@@ -1,0 +1,291 @@
+package orchestrator
+
+import (
+	"encoding/hex"
+	"slices"
+	"time"
+
+	"github.com/iota-train/iota/protocol/message"
+)
+
+// audit is work that is done again by somebody else: the log of one miner in one epoch, or one merged shard. It is drawn
+// when the receipts are in, ends with a verdict (verdict.go), and is given up when its challenge window closes.
+type audit struct {
+	Number     uint64 // from 1
+	Epoch      uint64
+	Stage      int
+	Shard      int // -1: the log of Miner
+	Miner      int // whose log it is, -1 for a shard
+	Session    []byte
+	Planted    bool     // altered, so that the receipts show no right answer: it is the validators who are checked
+	Parties    []party  // whose receipts are compared with what comes of it
+	Order      [][]byte // the encoded log, as judges get it
+	Units      float64  // of work
+	Checkpoint *ref     // that the log begins with
+	Private    *ref     // state that the log begins with; nil while Awaits
+	Awaits     bool     // its miner has not stored the private state yet
+	Asked      time.Duration
+	Blobs      []ref // that the log reads
+	Attempts   uint32
+	Need       int // answers wanted
+	Answers    []answer
+	Declined   []judge
+	Leases     []replayLease
+}
+
+// party is a miner whose word is at stake: its receipts, encoded, in the order of the log.
+type party struct {
+	Miner    int
+	Receipts [][]byte
+}
+
+// replayLease is a replay under way.
+type replayLease struct {
+	Judge   judge
+	Attempt uint32
+	Until   time.Duration
+}
+
+// AuditTotals are totals of the run. Work is in units: a micro-batch forward and back through a stage of mean cost.
+type AuditTotals struct {
+	Segments, Shards, Planted uint64  // drawn
+	Mismatches                uint64  // verdicts against a miner
+	Unverified                uint64  // drawn, but ended without a verdict
+	Work, Drawn               float64 // of all logs, of those drawn
+}
+
+// Bounds of audits.
+const (
+	maxLog      = 1 << 14 // receipts of a miner and an epoch that are kept
+	maxAudits   = 4096    // open at once; more are not drawn
+	maxAnswers  = 5       // to one audit: then it ends undecided
+	maxWithheld = 3       // audits in a row that a miner itself made impossible, before that is a failed verdict
+)
+
+// Shares of audits that check the validators: that two of them do, and that come once more in an altered form. With both,
+// no validator knows whether its answer is compared with another one's.
+const (
+	doubleShare  = 0.25
+	plantedShare = 0.125
+)
+
+// keepReceipt adds a receipt to what is kept of its miner's log: from its last LOAD or INSTALL on.
+func (o *Orchestrator) keepReceipt(m *miner, raw []byte, r *message.Receipt) {
+	if o.rules.GetAuditShare() <= 0 {
+		return
+	}
+	if r.GetTask().GetKind() == message.TaskKind_LOAD && r.GetFault() == message.Fault_FAULT_NONE {
+		m.Receipts, m.LogFull = nil, false
+	}
+	if m.LogFull = m.LogFull || len(m.Receipts) >= maxLog; !m.LogFull {
+		m.Receipts = append(m.Receipts, raw)
+	}
+}
+
+// drawAudits draws from the epoch that an install just ended. Every log and every shard is tossed for on its own, with
+// the audit share as probability, higher for a suspect miner: nobody knows before what will be replayed, and the dice
+// are cast when nothing can be changed any more. A merged shard that only one miner vouches for is always drawn.
+func (o *Orchestrator) drawAudits() {
+	if o.rules.GetAuditShare() > 0 && o.validated() {
+		for _, m := range o.Miners {
+			o.drawLog(m)
+		}
+		for _, s := range o.Stages {
+			for _, sh := range s.Shards {
+				o.drawShard(s, sh)
+			}
+		}
+	}
+	for _, m := range o.Miners {
+		m.cutLog(o.Epoch)
+	}
+}
+
+// cutLog forgets the log of an epoch but for the install that the next one's begins with.
+func (m *miner) cutLog(epoch uint64) {
+	from := len(m.Receipts)
+	for i, raw := range m.Receipts {
+		r := opened(raw)
+		if id := r.GetTask(); id.GetKind() == message.TaskKind_INSTALL && id.GetEpoch() == epoch && r.GetFault() == message.Fault_FAULT_NONE {
+			from = i
+		}
+	}
+	m.Receipts = slices.Clone(m.Receipts[from:])
+	m.LogFull = false
+}
+
+// suspicion is the weight of a miner in the draw: 1 for one that nothing speaks against.
+func (o *Orchestrator) suspicion(m *miner) float64 { return 1 + float64(m.Disagreed) }
+
+// toss reports whether work of so suspect a miner is drawn.
+func (o *Orchestrator) toss(suspicion float64) bool {
+	return o.dice.Float64() < min(1, float64(o.rules.GetAuditShare()*suspicion))
+}
+
+func (o *Orchestrator) drawLog(m *miner) {
+	units := 0.0
+	for _, raw := range m.Receipts {
+		units += o.units(opened(raw))
+	}
+	if units == 0 {
+		return
+	}
+	o.AuditTotals.Work += units
+	if !o.toss(o.suspicion(m)) || m.Barred != "" {
+		return
+	}
+	a := &audit{Shard: -1, Miner: m.Number, Session: m.Session, Stage: m.Stage, Units: units, Awaits: true,
+		Parties: []party{{m.Number, m.Receipts}}}
+	o.AuditTotals.Drawn += units
+	o.AuditTotals.Segments++
+	if !o.fillLog(a, m) {
+		o.withheld(m, a)
+		return
+	}
+	o.open(a)
+	if o.dice.Float64() < plantedShare {
+		o.plant(*a)
+	}
+}
+
+// units is the work of a receipt.
+func (o *Orchestrator) units(r *message.Receipt) float64 {
+	efforts := map[message.TaskKind]float64{message.TaskKind_FORWARD: 1, message.TaskKind_EVALUATE: 1, message.TaskKind_BACKWARD: 2, message.TaskKind_LOSS: 3}
+	stage := int(r.GetTask().GetStage())
+	if r.GetFault() != message.Fault_FAULT_NONE || stage >= len(o.Stages) {
+		return 0
+	}
+	total := 0.0
+	for _, s := range o.Stages {
+		total += s.Cost
+	}
+	return float64(efforts[r.GetTask().GetKind()]/3) * float64(o.Stages[stage].Cost*float64(len(o.Stages))/total)
+}
+
+// fillLog prepares what judges get of a miner's log, and reports whether it can be replayed: whether it begins with a
+// known state and every blob that it reads is at hand.
+func (o *Orchestrator) fillLog(a *audit, m *miner) bool {
+	first, size := opened(m.Receipts[0]), 0
+	switch kind := first.GetTask().GetKind(); {
+	case m.LogFull || first.GetFault() != message.Fault_FAULT_NONE:
+		return false
+	case kind == message.TaskKind_INSTALL && len(first.GetOutputs()) == 1:
+		start := newRef(first.GetOutputs()[0])
+		a.Checkpoint = &start
+		if !o.stored(start.Hash) {
+			return false
+		}
+	case kind != message.TaskKind_LOAD:
+		return false
+	}
+	for i, raw := range m.Receipts {
+		r := opened(raw).Ordered()
+		b := message.Encode(r)
+		if a.Order, size = append(a.Order, b), size+len(b); size > maxOrder {
+			return false
+		}
+		begins := i == 0 && a.Checkpoint != nil
+		if !begins && !o.collect(a, r) {
+			return false
+		}
+	}
+	return true
+}
+
+// maxOrder bounds the log of an audit, in bytes: it and what comes of it must fit into a message.
+const maxOrder = message.MaxSize / 4
+
+// collect adds the blobs that a receipt reads to those of an audit.
+func (o *Orchestrator) collect(a *audit, r *message.Receipt) bool {
+	inputs := r.GetInputs()
+	switch f := r.GetFault(); f {
+	case message.Fault_MISSING_INPUT, message.Fault_FAILED:
+		return true // it is not done again
+	}
+	if r.ReadsTokens() && len(inputs) > 0 {
+		inputs = inputs[1:]
+	}
+	for _, hash := range inputs {
+		if len(hash) == 0 || slices.ContainsFunc(a.Blobs, func(b ref) bool { return string(b.Hash) == string(hash) }) {
+			continue
+		}
+		b, ok := o.Blobs[hex.EncodeToString(hash)]
+		if !ok {
+			return false
+		}
+		a.Blobs = append(a.Blobs, ref{hash, b.Size})
+	}
+	return true
+}
+
+func (o *Orchestrator) stored(hash []byte) bool {
+	_, ok := o.Blobs[hex.EncodeToString(hash)]
+	return ok
+}
+
+// drawShard tosses for a merged shard. What is to be done is the core's own order, not the owners' word; whoever vouches
+// for the result that was installed is a party, so that two owners who agree on a wrong one are both found.
+func (o *Orchestrator) drawShard(s *stage, sh *shard) {
+	if sh.Final == nil {
+		return
+	}
+	lone := sh.Results[0] == nil || sh.Results[1] == nil
+	if drawn := o.toss(1); !lone && !drawn {
+		return
+	}
+	t := o.reduceTask(s, sh, 0)
+	r := &message.Receipt{Task: t.GetId(), Weights: t.GetWeights(), Elements: sh.To - sh.From}
+	for _, in := range t.GetInputs() {
+		r.Inputs = append(r.Inputs, in.GetHash())
+	}
+	a := &audit{Stage: s.Index, Shard: s.indexOf(sh), Miner: -1, Order: [][]byte{message.Encode(r)}}
+	for _, m := range o.Miners {
+		for _, raw := range m.Receipts {
+			got := opened(raw)
+			if got.GetTask().Key() == t.GetId().Key() && len(got.GetOutputs()) == 1 && newRef(got.GetOutputs()[0]).same(*sh.Final) {
+				a.Parties = append(a.Parties, party{m.Number, [][]byte{raw}})
+				break
+			}
+		}
+	}
+	o.AuditTotals.Shards++
+	if len(a.Parties) == 0 || !o.collect(a, r) {
+		o.AuditTotals.Unverified++
+		return
+	}
+	o.open(a)
+}
+
+// open adds an audit of this epoch to those under way.
+func (o *Orchestrator) open(a *audit) {
+	if len(o.Audits) >= maxAudits {
+		o.AuditTotals.Unverified++
+		return
+	}
+	o.AuditCount++
+	a.Number, a.Epoch, a.Need = o.AuditCount, o.Epoch, 1
+	if a.Planted || o.dice.Float64() < doubleShare {
+		a.Need = 2
+	}
+	o.Audits = append(o.Audits, a)
+}
+
+// plant adds an altered copy of an audit: the learning rate that its log begins with is the next number. Nobody can
+// answer it from receipts; the right answer is what two who compute it agree on.
+func (o *Orchestrator) plant(a audit) {
+	a.Planted, a.Parties, a.Order = true, nil, slices.Clone(a.Order)
+	first := opened(a.Order[0])
+	first.RateBits ^= 1
+	a.Order[0] = message.Encode(first)
+	o.AuditTotals.Planted++
+	o.open(&a)
+}
+
+// opened decodes a receipt that the core encoded or took in.
+func opened(raw []byte) *message.Receipt {
+	r, err := (&message.Result{Receipt: raw}).Open()
+	if err != nil {
+		return &message.Receipt{Task: &message.TaskID{}}
+	}
+	return r
+}
