@@ -71,6 +71,8 @@ func (c *Scenario) do(name string, a *arguments) ([]string, error) {
 		return c.miners(), nil
 	case "totals":
 		return c.totals(), nil
+	case "audits":
+		return c.audits(), nil
 	case "hashes":
 		return c.hashes(), nil
 	case "laws":
@@ -95,6 +97,11 @@ func (c *Scenario) disturb(name string, a *arguments) error {
 			s.Join(1).Slow(factor)
 		}
 		return nil
+	case "validate":
+		if n := a.number("n", 1); a.err == nil && len(s.validators)+n <= mostMiners {
+			s.JoinValidators(n)
+		}
+		return a.err
 	case "restart":
 		s.Restart(a.duration("down", 0))
 		return a.err
@@ -105,8 +112,11 @@ func (c *Scenario) disturb(name string, a *arguments) error {
 		return nil
 	}
 	m := s.Machine(a.number("miner", 0))
+	if n := a.number("validator", 0); n > 0 {
+		m = s.Validator(n)
+	}
 	if m == nil {
-		return fmt.Errorf("name one of the %d miners, as in miner=1", len(s.machines))
+		return fmt.Errorf("name one of the %d miners, as in miner=1, or of the %d validators", len(s.machines), len(s.validators))
 	}
 	switch name {
 	case "kill":
@@ -172,12 +182,12 @@ func (c *Scenario) network(a *arguments) error {
 		m.Data.Tokenizer, m.Data.Hash = config.Text.Tokenizer().Name(), hash[:]
 	}
 	config.Manifest = m
-	miners := a.number("miners", 2*shape.Stages())
+	miners, validators := a.number("miners", 2*shape.Stages()), a.number("validators", 0)
 	if a.err != nil {
 		return a.err
 	}
-	if miners > mostMiners {
-		return fmt.Errorf("miners=%d: use at most %d", miners, mostMiners)
+	if max(miners, validators) > mostMiners {
+		return fmt.Errorf("miners=%d validators=%d: use at most %d of each", miners, validators, mostMiners)
 	}
 	if c.sim, err = New(config); err != nil {
 		return err
@@ -185,6 +195,7 @@ func (c *Scenario) network(a *arguments) error {
 	if miners > 0 {
 		c.sim.Join(miners)
 	}
+	c.sim.JoinValidators(validators)
 	return nil
 }
 
@@ -210,6 +221,9 @@ func scenarioRules(a *arguments) *message.Rules {
 	r.Quorum = a.float("q", 1)
 	r.MaxSlots = uint32(a.number("slots", 3))
 	r.KeepEpochs = uint32(a.number("keep", 1))
+	if r.AuditShare = a.float("audit", 0); r.AuditShare > 0 {
+		r.ChallengeWindow = uint32(a.number("window", 2))
+	}
 	r.Recompute = a.flag("recompute")
 	r.Share = a.text("share", "f32")
 	r.OuterRate, r.OuterMomentum = a.float("outer", 1), a.float("momentum", 0)

@@ -176,6 +176,10 @@ func (w *standIn) perform(t *message.Task, inputs [][]byte, r *message.Receipt) 
 			r.Elements = b[i+1] - b[i]
 		}
 		return w.reduce(inputs, r)
+	case message.TaskKind_STATE:
+		return [][]byte{fmt.Appendf(nil, "private state of stage %d, epoch %d", id.GetStage(), id.GetEpoch())}, nil
+	case message.TaskKind_REPLAY:
+		return nil, w.replay(t, inputs, r)
 	case message.TaskKind_OUTER:
 		n := len(inputs) - len(t.GetPlan().GetFirst())
 		return [][]byte{outer(w.origin(id, inputs[:n]), id.GetEpoch(), inputs[n:])}, nil
