@@ -28,7 +28,16 @@ func randomNetwork(seed int) string {
 		epochs, 1+d.IntN(4), 1+d.IntN(2), pick("1", "1", "0.5")) +
 		fmt.Sprintf(" link=%s lease=%s epoch=%s slots=%d", pick("unlimited", "unlimited,20ms", "10mbit,5ms"), pick("500ms", "2s"),
 			pick("5s", "30s"), 1+d.IntN(4)) +
-		fmt.Sprintf(" keep=%d heldoutper=%d reconnect=%s patience=%s", d.IntN(2), d.IntN(3), pick("2s", "10s"), pick("5s", "30s")) + real
+		fmt.Sprintf(" keep=%d heldoutper=%d reconnect=%s patience=%s", d.IntN(2), d.IntN(3), pick("2s", "10s"), pick("5s", "30s")) + audited(seed) + real
+}
+
+// audited adds validators to two of three networks.
+func audited(seed int) string {
+	d := rand.New(rand.NewPCG(uint64(seed), 2))
+	if d.IntN(3) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" audit=%v validators=%d window=%d", []float64{0.1, 0.5, 1}[d.IntN(3)], 1+d.IntN(3), 1+d.IntN(2))
 }
 
 // simulate runs the random simulation of a seed and returns its hashes.
