@@ -34,7 +34,7 @@ type report struct {
 	Wire       wireReport                 `json:"wire"`
 	Epochs     []orchestrator.EpochReport `json:"epochs"`
 	Miners     []minerReport              `json:"miners"`
-	Validators []struct{}                 `json:"validators"`
+	Validators []validatorReport          `json:"validators"`
 	Faults     faultReport                `json:"faults"`
 	Audits     auditReport                `json:"audits"`
 	Ledger     ledgerReport               `json:"ledger"`
@@ -68,6 +68,14 @@ type minerReport struct {
 	Slashed        float64 `json:"slashed"`
 }
 
+type validatorReport struct {
+	ID         string  `json:"id"`
+	State      string  `json:"state"`
+	Replays    uint64  `json:"replays"`
+	Mismatches uint64  `json:"mismatches"`
+	Earned     float64 `json:"earned"`
+}
+
 type faultReport struct {
 	LeasesExpired uint64 `json:"leases_expired"`
 	Rerouted      uint64 `json:"rerouted"`
@@ -79,10 +87,12 @@ type faultReport struct {
 }
 
 type auditReport struct {
-	Share      float64 `json:"share"`
+	Share      float64 `json:"share"` // of all work that was drawn
 	Segments   uint64  `json:"segments"`
 	Shards     uint64  `json:"shards"`
 	Mismatches uint64  `json:"mismatches"`
+	Planted    uint64  `json:"planted"`
+	Unverified uint64  `json:"unverified"` // drawn, and ended without a verdict
 }
 
 type ledgerReport struct {
@@ -109,7 +119,7 @@ func newReport(v orchestrator.View, chain [32]byte, checkpoints [][]byte) *repor
 		Run: v.Run, Preset: v.Preset, Parameters: v.Parameters, Stages: len(v.Stages),
 		Numerics: v.Numerics, Tokens: c.Tokens, Seconds: v.Now.Seconds(), LossFirst: c.LossFirst, LossLast: c.LossLast,
 		LossEval: c.LossEval, ChainHash: hex.EncodeToString(chain[:]), WeightsHash: weightsHash(checkpoints),
-		Epochs: v.Epochs, Validators: []struct{}{}, Miners: []minerReport{}, MemoryPerMiner: []int{},
+		Epochs: v.Epochs, Validators: []validatorReport{}, Miners: []minerReport{}, MemoryPerMiner: []int{},
 		Faults: faultReport{LeasesExpired: c.LeasesExpired, Rerouted: c.Rerouted, NonFinite: c.NonFinite,
 			RefusedLate: c.RefusedLate, Kicked: c.Kicked, Refuted: c.Refuted},
 	}
@@ -133,9 +143,15 @@ func newReport(v orchestrator.View, chain [32]byte, checkpoints [][]byte) *repor
 	for _, m := range v.Miners {
 		r.Miners = append(r.Miners, minerReport{
 			ID: m.ID, Stage: m.Stage, State: m.State, Numerics: v.Numerics, Forwards: m.Forwards, Backwards: m.Backwards,
-			Steps: m.Steps, Agreement: m.Agreement,
+			Steps: m.Steps, Agreement: m.Agreement, VerdictsPassed: m.Passed, VerdictsFailed: m.Failed,
 		})
 	}
+	for _, w := range v.Validators {
+		r.Validators = append(r.Validators, validatorReport{ID: w.ID, State: w.State, Replays: w.Replays, Mismatches: w.Mismatches})
+	}
+	a := v.Audits
+	r.Audits = auditReport{Share: ratio(a.Drawn, a.Work), Segments: a.Segments, Shards: a.Shards, Mismatches: a.Mismatches,
+		Planted: a.Planted, Unverified: a.Unverified}
 	return r
 }
 
