@@ -212,7 +212,7 @@ func sampleText() (*data.Dataset, error) {
 // own, so that better defaults for real runs leave the transcripts as they are.
 func scenarioRules(a *arguments) *message.Rules {
 	r := &message.Rules{
-		CommitEvery: 4, Aggregate: "mean", LearningRate: 3e-3, WarmupTokens: 20_000, Clip: 1, WeightDecay: 0.1,
+		CommitEvery: uint32(a.number("c", 4)), Aggregate: "mean", LearningRate: 3e-3, WarmupTokens: 20_000, Clip: 1, WeightDecay: 0.1,
 		MaxMiners: mostMiners,
 	}
 	r.Epochs = uint32(a.number("epochs", 3))

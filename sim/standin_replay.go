@@ -10,7 +10,7 @@ import (
 // replay does the log of another stand-in again, as a real replay would: from the orders alone.
 func (w *standIn) replay(t *message.Task, inputs [][]byte, r *message.Receipt) error {
 	log := t.GetLog()
-	if len(inputs) < 2 || len(log) == 0 {
+	if len(inputs) < 3 || len(log) == 0 {
 		return fmt.Errorf("a replay without a log")
 	}
 	again := newStandIn(w.manifest, w.key, log[0].GetSession())

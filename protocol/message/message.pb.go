@@ -41,7 +41,7 @@ const (
 	TaskKind_INSTALL   TaskKind = 10 // take the outer step
 	TaskKind_UPLOAD    TaskKind = 11 // store the checkpoint
 	TaskKind_OUTER     TaskKind = 12 // recompute another stage's outer step from blobs, as arbiter
-	TaskKind_STATE     TaskKind = 13 // store the private state of the start of the task's epoch, for an audit
+	TaskKind_STATE     TaskKind = 13 // store the private state of the epoch's start, or with batch n that of the commitment of step n, for an audit
 	TaskKind_REPLAY    TaskKind = 14 // do a stretch of a log again and say what comes of it; batch is the audit's number
 )
 
@@ -918,8 +918,8 @@ func (x *TaskID) GetShard() uint32 {
 // LOAD checkpoint or none at epoch 0; FORWARD and EVALUATE the wire or none in stage 0; LOSS the wire;
 // BACKWARD the gradient, then (rerun, stage > 0) the wire; SHARE, CLOSE none; REDUCE one share per source;
 // INSTALL the merged shards, an empty ref for a lost one; OUTER the checkpoint (if any), then as INSTALL; STATE none;
-// REPLAY the private state and the checkpoint that the log begins with, an empty ref for one that it does not need, then
-// every blob that the log reads, in any order.
+// REPLAY the private state and the checkpoint that the log begins with and the state that it resumes, an empty ref for one
+// that it does not need, then every blob that the log reads, in any order.
 type Task struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            *TaskID                `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`

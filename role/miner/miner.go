@@ -50,6 +50,7 @@ type Miner struct {
 	private private
 	saved   private // as it was at the start of the epoch
 	starts  []start // of the epochs before, oldest first, as long as they can be audited
+	mids    []mid   // states at commitments, for the same reason
 
 	acks    uint64
 	sum     []float32 // of the gradients in summed

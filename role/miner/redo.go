@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/iota-train/iota/protocol/message"
 )
@@ -18,6 +19,9 @@ func (r *replay) redo(i int, want *message.Receipt) (*message.Receipt, error) {
 		return nil, nil
 	}
 	kind := want.GetTask().GetKind()
+	if i > 0 && i <= r.at {
+		return r.takeUp(i, want)
+	}
 	switch kind {
 	case message.TaskKind_STATE, message.TaskKind_REPLAY: // which say nothing of the miner's own work
 		return nil, nil
@@ -53,6 +57,55 @@ func (r *replay) beginAt(want *message.Receipt) (*message.Receipt, error) {
 		return nil, mismatched(want, "%v", err)
 	}
 	return &message.Receipt{Task: want.GetTask(), Outputs: w.receipt.GetOutputs(), State: w.receipt.GetState()}, nil
+}
+
+// takeUp resumes a state that was committed to: receipts 1 to at are the forwards of the slots that it holds, done again
+// on the weights that it has for them, and then the STEP, of which the commitment is computed.
+func (r *replay) takeUp(i int, want *message.Receipt) (*message.Receipt, error) {
+	m := r.miner
+	if m.stage == nil {
+		return nil, mismatched(want, "the log begins with neither LOAD nor INSTALL")
+	}
+	if i == 1 {
+		held, err := m.resumeMid(r.resume)
+		if err != nil {
+			return nil, mismatched(want, "%v", err)
+		}
+		r.held = held
+	}
+	if i < r.at {
+		return &message.Receipt{Task: want.GetTask()}, r.hold(want)
+	}
+	if m.step != want.GetTask().GetBatch() || len(m.slots) != len(r.held) {
+		return nil, mismatched(want, "the state is one of step %d with %d slots", m.step, len(r.held))
+	}
+	got := &message.Receipt{Task: want.GetTask()}
+	m.commit(got)
+	return got, nil
+}
+
+// hold does the forward of a slot that the resumed state holds.
+func (r *replay) hold(want *message.Receipt) error {
+	m := r.miner
+	at := slices.IndexFunc(r.held, func(s heldSlot) bool { return s.batch == want.GetTask().GetBatch() && s.attempt == want.GetAttempt() })
+	if at < 0 || want.GetTask().GetKind() != message.TaskKind_FORWARD {
+		return mismatched(want, "the state holds no slot of it")
+	}
+	current, weights, n := m.current, m.current, len(m.slots)
+	if v := r.held[at].weights; v != nil {
+		weights = v
+	}
+	m.current = weights
+	got, err := r.doAgain(want)
+	if err != nil {
+		return err
+	}
+	if got.GetFault() != message.Fault_FAULT_NONE || m.current != weights || len(m.slots) != n+1 {
+		return mismatched(want, "the slot's forward cannot be done")
+	}
+	m.current = current
+	m.slots[n].step = r.held[at].step
+	return nil
 }
 
 // acknowledge lets the gradients that a receipt sums into the sum, all but the last of a STEP.

@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/iota-train/iota/learn/data"
 	"github.com/iota-train/iota/learn/kernel"
@@ -18,6 +19,9 @@ type Log struct {
 	Private []byte
 	// Checkpoint is the hash of the weights that an INSTALL led to, where the log begins with one.
 	Checkpoint []byte
+	// Resume is a state that a STEP committed to, nil to begin at the start. Then the log is the LOAD or INSTALL of the
+	// epoch, the forwards of the slots that the state holds, the STEP, and what came after it.
+	Resume []byte
 	// Blobs finds the bytes of a hash.
 	Blobs func(hash []byte) ([]byte, error)
 }
@@ -65,8 +69,11 @@ func (l Log) run(manifest *message.Manifest, text *data.Dataset, engine *kernel.
 		result.Problem = err.Error()
 		return result, nil
 	}
-	r := &replay{miner: m, log: l.Receipts, blobs: l.Blobs, start: l.Checkpoint, last: map[use]int{}}
+	r := &replay{miner: m, log: l.Receipts, blobs: l.Blobs, start: l.Checkpoint, last: map[use]int{}, resume: l.Resume, at: -1}
 	r.findUses()
+	if l.Resume != nil {
+		r.at = slices.IndexFunc(l.Receipts, func(r *message.Receipt) bool { return r.GetTask().GetKind() == message.TaskKind_STEP })
+	}
 	for i, want := range l.Receipts {
 		got, err := r.redo(i, want)
 		var broken *mismatch
@@ -98,11 +105,14 @@ func (l Log) run(manifest *message.Manifest, text *data.Dataset, engine *kernel.
 
 // replay is a log while it is done again.
 type replay struct {
-	miner *Miner
-	log   []*message.Receipt
-	blobs func(hash []byte) ([]byte, error)
-	start []byte      // hash of the checkpoint that the log begins with
-	last  map[use]int // receipt that needs a slot or gradient last
+	miner  *Miner
+	log    []*message.Receipt
+	blobs  func(hash []byte) ([]byte, error)
+	resume []byte      // state to resume
+	at     int         // the STEP that committed to it, -1 without one
+	held   []heldSlot  // of that state
+	start  []byte      // hash of the checkpoint that the log begins with
+	last   map[use]int // receipt that needs a slot or gradient last
 }
 
 // use names a slot or a waiting gradient of an epoch.

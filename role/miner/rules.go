@@ -26,8 +26,9 @@ type rules struct {
 	momentum    float32
 	clip        float64
 	decay       float64
-	slots       int // micro-batches held at once
-	window      int // epochs gone by whose start is kept for audits
+	slots       int    // micro-batches held at once
+	window      int    // epochs gone by whose start is kept for audits
+	mids        uint64 // last step of an epoch whose commitment's state is kept
 }
 
 // readManifest returns what a manifest says to a miner, or an error if it contradicts itself.
@@ -51,7 +52,7 @@ func readRules(m *message.Rules) rules {
 		share: tensor.DType(m.GetShare()), optimizer: m.GetInnerOptimizer(),
 		outerRate: float32(m.GetOuterRate()), momentum: float32(m.GetOuterMomentum()),
 		clip: m.GetClip(), decay: m.GetWeightDecay(), slots: int(m.GetMaxSlots()),
-		window: int(m.GetChallengeWindow()),
+		window: int(m.GetChallengeWindow()), mids: 2 * uint64(m.GetInnerSteps()),
 	}
 	if r.optimizer == "" {
 		r.optimizer = adamW

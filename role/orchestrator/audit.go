@@ -8,13 +8,13 @@ import (
 	"github.com/iota-train/iota/protocol/message"
 )
 
-// audit is work that is done again by somebody else: the log of one miner in one epoch, or one merged shard. It is drawn
+// audit is work that is done again by somebody else: a segment of one miner's log, or one merged shard. It is drawn
 // when the receipts are in, ends with a verdict (verdict.go), and is given up when its challenge window closes.
 type audit struct {
 	Number     uint64 // from 1
 	Epoch      uint64
 	Stage      int
-	Shard      int // -1: the log of Miner
+	Shard      int // -1: a segment of the log of Miner
 	Miner      int // whose log it is, -1 for a shard
 	Session    []byte
 	Planted    bool     // altered, so that the receipts show no right answer: it is the validators who are checked
@@ -22,8 +22,10 @@ type audit struct {
 	Order      [][]byte // the encoded log, as judges get it
 	Units      float64  // of work
 	Checkpoint *ref     // that the log begins with
-	Private    *ref     // state that the log begins with; nil while Awaits
-	Awaits     bool     // its miner has not stored the private state yet
+	Segment    message.Segment
+	Private    *ref // state that the log begins with
+	State      *ref // that it resumes
+	Awaits     bool // its miner has not stored them yet
 	Asked      time.Duration
 	Blobs      []ref // that the log reads
 	Attempts   uint32
@@ -59,7 +61,7 @@ const (
 	maxLog      = 1 << 14 // receipts of a miner and an epoch that are kept
 	maxAudits   = 4096    // open at once; more are not drawn
 	maxAnswers  = 5       // to one audit: then it ends undecided
-	maxWithheld = 3       // audits in a row that a miner itself made impossible, before that is a failed verdict
+	maxWithheld = 3       // epochs in a row with audits that a miner itself made impossible, before that is a failed verdict
 )
 
 // Shares of audits that check the validators: that two of them do, and that come once more in an altered form. With both,
@@ -82,7 +84,7 @@ func (o *Orchestrator) keepReceipt(m *miner, raw []byte, r *message.Receipt) {
 	}
 }
 
-// drawAudits draws from the epoch that an install just ended. Every log and every shard is tossed for on its own, with
+// drawAudits draws from the epoch that an install just ended. Every segment of a log and every shard is tossed for on its own, with
 // the audit share as probability, higher for a suspect miner: nobody knows before what will be replayed, and the dice
 // are cast when nothing can be changed any more. A merged shard that only one miner vouches for is always drawn.
 func (o *Orchestrator) drawAudits() {
@@ -122,23 +124,45 @@ func (o *Orchestrator) toss(suspicion float64) bool {
 	return o.dice.Float64() < min(1, float64(o.rules.GetAuditShare()*suspicion))
 }
 
+// drawLog tosses for every segment of a miner's log.
 func (o *Orchestrator) drawLog(m *miner) {
-	units := 0.0
-	for _, raw := range m.Receipts {
-		units += o.units(opened(raw))
+	log, total := make([]*message.Receipt, len(m.Receipts)), 0.0
+	for i, raw := range m.Receipts {
+		log[i] = opened(raw)
+		total += o.units(log[i])
 	}
-	if units == 0 {
+	if total == 0 {
 		return
 	}
-	o.AuditTotals.Work += units
-	if !o.toss(o.suspicion(m)) || m.Barred != "" {
-		return
+	o.AuditTotals.Work += total
+	segments := message.Segments(log, o.keptStep())
+	if segments == nil { // it claims a slot that it cannot have
+		segments = []message.Segment{{Receipts: []int{0}}}
+		m.LogFull = true
 	}
-	a := &audit{Shard: -1, Miner: m.Number, Session: m.Session, Stage: m.Stage, Units: units, Awaits: true,
-		Parties: []party{{m.Number, m.Receipts}}}
-	o.AuditTotals.Drawn += units
+	for _, s := range segments {
+		if o.toss(o.suspicion(m)) && m.Barred == "" {
+			o.openLog(m, s, log)
+		}
+	}
+}
+
+// keptStep is the last step of an epoch whose commitment's state miners keep.
+func (o *Orchestrator) keptStep() uint64 { return 2 * uint64(o.rules.GetInnerSteps()) }
+
+// openLog opens the audit of a segment of a miner's log.
+func (o *Orchestrator) openLog(m *miner, s message.Segment, log []*message.Receipt) {
+	a := &audit{Epoch: o.Epoch, Shard: -1, Miner: m.Number, Session: m.Session, Stage: m.Stage, Awaits: true, Segment: s,
+		Parties: []party{{Miner: m.Number}}}
+	for i, at := range s.Receipts {
+		a.Parties[0].Receipts = append(a.Parties[0].Receipts, m.Receipts[at])
+		if i >= s.Own {
+			a.Units += o.units(log[at])
+		}
+	}
+	o.AuditTotals.Drawn += a.Units
 	o.AuditTotals.Segments++
-	if !o.fillLog(a, m) {
+	if !o.fillLog(a, m.LogFull) {
 		o.withheld(m, a)
 		return
 	}
@@ -162,12 +186,13 @@ func (o *Orchestrator) units(r *message.Receipt) float64 {
 	return float64(efforts[r.GetTask().GetKind()]/3) * float64(o.Stages[stage].Cost*float64(len(o.Stages))/total)
 }
 
-// fillLog prepares what judges get of a miner's log, and reports whether it can be replayed: whether it begins with a
-// known state and every blob that it reads is at hand.
-func (o *Orchestrator) fillLog(a *audit, m *miner) bool {
-	first, size := opened(m.Receipts[0]), 0
+// fillLog prepares what judges get of a log, and reports whether it can be replayed: whether it begins with a known state
+// and every blob that it reads is at hand.
+func (o *Orchestrator) fillLog(a *audit, torn bool) bool {
+	receipts, size := a.Parties[0].Receipts, 0
+	first := opened(receipts[0])
 	switch kind := first.GetTask().GetKind(); {
-	case m.LogFull || first.GetFault() != message.Fault_FAULT_NONE:
+	case torn || first.GetFault() != message.Fault_FAULT_NONE:
 		return false
 	case kind == message.TaskKind_INSTALL && len(first.GetOutputs()) == 1:
 		start := newRef(first.GetOutputs()[0])
@@ -178,7 +203,7 @@ func (o *Orchestrator) fillLog(a *audit, m *miner) bool {
 	case kind != message.TaskKind_LOAD:
 		return false
 	}
-	for i, raw := range m.Receipts {
+	for i, raw := range receipts {
 		r := opened(raw).Ordered()
 		b := message.Encode(r)
 		if a.Order, size = append(a.Order, b), size+len(b); size > maxOrder {

@@ -90,9 +90,9 @@ func (o *Orchestrator) orderJudge(j judge, order *message.Order) {
 
 // replayTask is what a judge gets: orders and inputs, nothing that came of them.
 func (o *Orchestrator) replayTask(a *audit, attempt uint32) *message.Task {
-	t := &message.Task{Attempt: attempt, Inputs: []*message.BlobRef{{}, {}}, Id: &message.TaskID{
+	t := &message.Task{Attempt: attempt, Inputs: []*message.BlobRef{{}, {}, {}}, Id: &message.TaskID{
 		Kind: message.TaskKind_REPLAY, Epoch: a.Epoch, Stage: uint32(a.Stage), Batch: a.Number, Shard: uint32(max(0, a.Shard))}}
-	for i, r := range []*ref{a.Private, a.Checkpoint} {
+	for i, r := range []*ref{a.Private, a.Checkpoint, a.State} {
 		if r != nil {
 			t.Inputs[i] = r.blob()
 		}
@@ -109,7 +109,7 @@ func (o *Orchestrator) replayTask(a *audit, attempt uint32) *message.Task {
 // reads are all blobs that the judges of an audit need.
 func (a *audit) reads() []ref {
 	list := slices.Clone(a.Blobs)
-	for _, r := range []*ref{a.Private, a.Checkpoint} {
+	for _, r := range []*ref{a.Private, a.Checkpoint, a.State} {
 		if r != nil {
 			list = append(list, *r)
 		}

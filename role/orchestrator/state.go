@@ -130,7 +130,8 @@ type miner struct {
 	LogFull     bool     // there were more than are kept
 	Passed      uint64   // verdicts
 	Failed      uint64
-	Withheld    int // audits in a row that it made impossible itself
+	Withheld    int    // epochs in a row in which it made audits impossible itself
+	WithheldIn  uint64 // the last of them, plus 1
 }
 
 type ack struct {

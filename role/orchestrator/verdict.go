@@ -78,6 +78,9 @@ func (o *Orchestrator) outdated(a *audit) bool {
 	if o.Epoch > a.Epoch+uint64(max(1, o.rules.GetChallengeWindow())) {
 		return true
 	}
+	if a.State == nil && a.Segment.Step > 0 && o.Epoch > a.Epoch+1 {
+		return true // miners keep states at steps no longer
+	}
 	if a.Miner >= 0 {
 		m := o.Miners[a.Miner]
 		return m.Barred != "" || a.Awaits && !bytes.Equal(m.Session, a.Session)
@@ -106,55 +109,87 @@ func (o *Orchestrator) endAudit(a *audit) {
 	o.Audits = slices.DeleteFunc(o.Audits, func(b *audit) bool { return b == a })
 }
 
-// withheld ends an audit that a miner itself made impossible. It leaves the work unverified; whoever does so again and
-// again, though it works on, has something to hide.
+// withheld ends an audit that a miner itself made impossible. It leaves the work unverified; whoever does so in one epoch
+// after the other, though it works on, has something to hide.
 func (o *Orchestrator) withheld(m *miner, a *audit) {
 	o.endAudit(a)
 	o.AuditTotals.Unverified++
+	if m.WithheldIn > a.Epoch {
+		return
+	}
+	m.WithheldIn = a.Epoch + 1
 	if m.Withheld++; m.Withheld >= maxWithheld {
 		o.convict(m, Evidence{Epoch: a.Epoch, Stage: a.Stage, What: "it does not give what its log could be replayed with"})
 	}
 }
 
-// askState has a miner store the private state that the log of an audit begins with.
+// askState has a miner store the states that the segment of an audit needs: the private one of the epoch's start, and the
+// one that it resumes. What another audit asks for already, it gets too.
 func (o *Orchestrator) askState(a *audit) {
 	m := o.Miners[a.Miner]
-	if a.Asked > 0 || !m.Connected || a.Planted { // which gets what its original gets
+	if a.Asked > 0 || !m.Connected {
 		return
 	}
+	asked := func(step uint64) bool {
+		return slices.ContainsFunc(o.Audits, func(b *audit) bool {
+			return b.Asked > 0 && b.Miner == a.Miner && b.Epoch == a.Epoch && (step == 0 || b.Segment.Step == step)
+		})
+	}
+	for _, step := range a.lacks() {
+		if !asked(step) {
+			o.sendTask(m, o.stateTask(a, step))
+		}
+	}
 	a.Asked = max(1, o.Now)
-	o.sendTask(m, o.stateTask(a))
 }
 
-func (o *Orchestrator) stateTask(a *audit) *message.Task {
-	return &message.Task{Id: &message.TaskID{Kind: message.TaskKind_STATE, Epoch: a.Epoch, Stage: uint32(a.Stage)}, Attempt: uint32(a.Number)}
+// lacks are the steps whose state an audit waits for, 0 for the epoch's start.
+func (a *audit) lacks() []uint64 {
+	var steps []uint64
+	if a.Miner >= 0 && a.Private == nil {
+		steps = append(steps, 0)
+	}
+	if a.Segment.Step > 0 && a.State == nil {
+		steps = append(steps, a.Segment.Step)
+	}
+	return steps
+}
+
+func (o *Orchestrator) stateTask(a *audit, step uint64) *message.Task {
+	return &message.Task{Attempt: 1, Id: &message.TaskID{Kind: message.TaskKind_STATE, Epoch: a.Epoch, Stage: uint32(a.Stage), Batch: step}}
 }
 
 // remindStates repeats to a returning miner which states it is asked for.
 func (o *Orchestrator) remindStates(m *miner) {
 	for _, a := range o.Audits {
-		if a.Miner == m.Number && a.Awaits && a.Asked > 0 {
-			o.sendTask(m, o.stateTask(a))
+		if a.Miner == m.Number && a.Asked > 0 {
+			for _, step := range a.lacks() {
+				o.sendTask(m, o.stateTask(a, step))
+			}
 		}
 	}
 	o.remindJudge(judge{false, m.Number})
 }
 
-// stateGiven takes in a private state: judges compute the commitment that it belongs to.
+// stateGiven takes in a state, which judges compute the commitment of, for all audits that wait for it.
 func (o *Orchestrator) stateGiven(m *miner, r *message.Receipt) {
+	id := r.GetTask()
 	for _, a := range slices.Clone(o.Audits) {
-		id := r.GetTask()
-		if a.Miner != m.Number || !a.Awaits || a.Epoch != id.GetEpoch() || a.Stage != int(id.GetStage()) {
+		if a.Miner != m.Number || a.Epoch != id.GetEpoch() || a.Stage != int(id.GetStage()) || !slices.Contains(a.lacks(), id.GetBatch()) {
 			continue
 		}
-		if r.GetFault() != message.Fault_FAULT_NONE || len(r.GetOutputs()) != 1 {
-			if !a.Planted {
-				o.withheld(m, a)
-			}
+		switch {
+		case r.GetFault() != message.Fault_FAULT_NONE || len(r.GetOutputs()) != 1:
+			o.withheld(m, a)
 			continue
+		case id.GetBatch() == 0:
+			a.Private = &ref{}
+			*a.Private = newRef(r.GetOutputs()[0])
+		default:
+			a.State = &ref{}
+			*a.State = newRef(r.GetOutputs()[0])
 		}
-		private := newRef(r.GetOutputs()[0])
-		a.Private, a.Awaits, m.Withheld = &private, false, 0
+		a.Awaits, m.Withheld = len(a.lacks()) > 0, 0
 	}
 }
 
@@ -189,7 +224,7 @@ func (a *audit) compare(j judge, r *message.Receipt) answer {
 	for _, p := range a.Parties {
 		what, at := "", 0
 		for i, raw := range p.Receipts {
-			want := opened(raw).Essence(i)
+			want := a.Segment.Want(i, opened(raw))
 			if a.Shard >= 0 {
 				want.Attempt = 0 // each owner's order had its own
 			}
