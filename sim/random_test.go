@@ -37,7 +37,7 @@ func audited(seed int) string {
 	if d.IntN(3) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" audit=%v validators=%d window=%d", []float64{0.1, 0.5, 1}[d.IntN(3)], 1+d.IntN(3), 1+d.IntN(2))
+	return fmt.Sprintf(" audit=%v validators=%d window=%d c=%d", []float64{0.1, 0.5, 1}[d.IntN(3)], 1+d.IntN(3), 1+d.IntN(2), 1+d.IntN(4))
 }
 
 // simulate runs the random simulation of a seed and returns its hashes.
