@@ -60,6 +60,9 @@ func simulate(t *testing.T, seed int) string {
 	if liar && !s.Finished() {
 		s.Join(2) // it may have been withdrawn, and few were there
 	}
+	if len(s.validators) > 0 && !s.Finished() {
+		s.Join(4) // who erred once is withdrawn
+	}
 	finished := s.Run(s.Finished, 3*time.Hour)
 	err := s.Verify()
 	if err == nil && !finished {

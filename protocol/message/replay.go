@@ -69,6 +69,9 @@ func Differs(got, want *Receipt) string {
 	if got.GetLossBits() != want.GetLossBits() {
 		return fmt.Sprintf("loss %v, the log says %v", math.Float64frombits(got.GetLossBits()), math.Float64frombits(want.GetLossBits()))
 	}
+	if len(got.GetSources()) > 0 {
+		return "what it says of the sources differs"
+	}
 	return "inputs, weight versions or norms differ"
 }
 

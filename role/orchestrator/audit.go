@@ -88,26 +88,43 @@ func (o *Orchestrator) keepReceipt(m *miner, raw []byte, r *message.Receipt) {
 // the audit share as probability, higher for a suspect miner: nobody knows before what will be replayed, and the dice
 // are cast when nothing can be changed any more. A merged shard that only one miner vouches for is always drawn.
 func (o *Orchestrator) drawAudits() {
-	if o.rules.GetAuditShare() > 0 && o.validated() {
-		for _, m := range o.Miners {
-			o.drawLog(m)
-		}
-		for _, s := range o.Stages {
-			for _, sh := range s.Shards {
-				o.drawShard(s, sh)
+	if n := o.Unjudged; n > 0 {
+		o.alert("%d audits found no validator in time: start another one, or a new run with a lower audit share", n)
+		o.Unjudged = 0
+	}
+	if o.rules.GetAuditShare() <= 0 {
+		return
+	}
+	logs := make([][]*message.Receipt, len(o.Miners))
+	vouchers := map[message.Key][]party{} // of merged shards
+	for i, m := range o.Miners {
+		for _, raw := range m.Receipts {
+			r := opened(raw)
+			logs[i] = append(logs[i], r)
+			if key := r.GetTask().Key(); key.Kind == message.TaskKind_REDUCE {
+				vouchers[key] = append(vouchers[key], party{m.Number, [][]byte{raw}})
 			}
 		}
 	}
-	for _, m := range o.Miners {
-		m.cutLog(o.Epoch)
+	if o.validated() {
+		for i, m := range o.Miners {
+			o.drawLog(m, logs[i])
+		}
+		for _, s := range o.Stages {
+			for _, sh := range s.Shards {
+				o.drawShard(s, sh, vouchers)
+			}
+		}
+	}
+	for i, m := range o.Miners {
+		m.cutLog(o.Epoch, logs[i])
 	}
 }
 
 // cutLog forgets the log of an epoch but for the install that the next one's begins with.
-func (m *miner) cutLog(epoch uint64) {
-	from := len(m.Receipts)
-	for i, raw := range m.Receipts {
-		r := opened(raw)
+func (m *miner) cutLog(epoch uint64, log []*message.Receipt) {
+	from := len(log)
+	for i, r := range log {
 		if id := r.GetTask(); id.GetKind() == message.TaskKind_INSTALL && id.GetEpoch() == epoch && r.GetFault() == message.Fault_FAULT_NONE {
 			from = i
 		}
@@ -125,11 +142,10 @@ func (o *Orchestrator) toss(suspicion float64) bool {
 }
 
 // drawLog tosses for every segment of a miner's log.
-func (o *Orchestrator) drawLog(m *miner) {
-	log, total := make([]*message.Receipt, len(m.Receipts)), 0.0
-	for i, raw := range m.Receipts {
-		log[i] = opened(raw)
-		total += o.units(log[i])
+func (o *Orchestrator) drawLog(m *miner, log []*message.Receipt) {
+	total := 0.0
+	for _, r := range log {
+		total += o.units(r)
 	}
 	if total == 0 {
 		return
@@ -250,7 +266,7 @@ func (o *Orchestrator) stored(hash []byte) bool {
 
 // drawShard tosses for a merged shard. What is to be done is the core's own order, not the owners' word; whoever vouches
 // for the result that was installed is a party, so that two owners who agree on a wrong one are both found.
-func (o *Orchestrator) drawShard(s *stage, sh *shard) {
+func (o *Orchestrator) drawShard(s *stage, sh *shard, vouchers map[message.Key][]party) {
 	if sh.Final == nil {
 		return
 	}
@@ -264,13 +280,11 @@ func (o *Orchestrator) drawShard(s *stage, sh *shard) {
 		r.Inputs = append(r.Inputs, in.GetHash())
 	}
 	a := &audit{Stage: s.Index, Shard: s.indexOf(sh), Miner: -1, Order: [][]byte{message.Encode(r)}}
-	for _, m := range o.Miners {
-		for _, raw := range m.Receipts {
-			got := opened(raw)
-			if got.GetTask().Key() == t.GetId().Key() && len(got.GetOutputs()) == 1 && newRef(got.GetOutputs()[0]).same(*sh.Final) {
-				a.Parties = append(a.Parties, party{m.Number, [][]byte{raw}})
-				break
-			}
+	for _, p := range vouchers[t.GetId().Key()] {
+		got := opened(p.Receipts[0]).GetOutputs()
+		known := slices.ContainsFunc(a.Parties, func(q party) bool { return q.Miner == p.Miner })
+		if len(got) == 1 && newRef(got[0]).same(*sh.Final) && !known {
+			a.Parties = append(a.Parties, p)
 		}
 	}
 	o.AuditTotals.Shards++

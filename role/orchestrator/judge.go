@@ -11,24 +11,25 @@ import (
 
 // findJudge gives an audit to somebody who can do it now, and reports whether it did. It waits for a validator that is
 // busy; only where no other validator is left, and only for a second opinion, an uninvolved miner is asked.
-func (o *Orchestrator) findJudge(a *audit) bool {
+func (o *Orchestrator) findJudge(a *audit, busy map[judge]bool) bool {
 	var idle []judge
 	wait := false
 	for _, v := range o.Validators {
 		if v.Connected && v.Barred == "" && !a.knows(v.judge()) {
 			wait = true
-			if !o.judging(v.judge()) {
+			if !busy[v.judge()] {
 				idle = append(idle, v.judge())
 			}
 		}
 	}
 	if !wait && (len(a.Answers) > 0 || a.Planted && len(a.Leases) > 0) {
-		idle = o.uninvolved(a)
+		idle = o.uninvolved(a, busy)
 	}
 	if len(idle) == 0 {
 		return false
 	}
 	j := idle[o.dice.IntN(len(idle))]
+	busy[j] = true
 	a.Attempts++
 	a.Leases = append(a.Leases, replayLease{j, a.Attempts, o.Now + time.Duration(o.rules.GetEpochDeadline())})
 	o.orderJudge(j, &message.Order{Kind: &message.Order_Task{Task: o.replayTask(a, a.Attempts)}})
@@ -36,12 +37,12 @@ func (o *Orchestrator) findJudge(a *audit) bool {
 }
 
 // uninvolved are the miners at work who could give a second opinion: no party, and none that was asked before.
-func (o *Orchestrator) uninvolved(a *audit) []judge {
+func (o *Orchestrator) uninvolved(a *audit, busy map[judge]bool) []judge {
 	var list []judge
 	for _, m := range o.Miners {
 		j := judge{false, m.Number}
 		party := m.Number == a.Miner || slices.ContainsFunc(a.Parties, func(p party) bool { return p.Miner == m.Number })
-		if m.active() && m.Connected && !m.hung() && !party && !a.knows(j) && !o.judging(j) {
+		if m.active() && m.Connected && !m.hung() && !party && !a.knows(j) && !busy[j] {
 			list = append(list, j)
 		}
 	}
@@ -54,11 +55,15 @@ func (a *audit) knows(j judge) bool {
 		slices.ContainsFunc(a.Leases, func(l replayLease) bool { return l.Judge == j })
 }
 
-// judging reports whether a judge replays something now.
-func (o *Orchestrator) judging(j judge) bool {
-	return slices.ContainsFunc(o.Audits, func(a *audit) bool {
-		return slices.ContainsFunc(a.Leases, func(l replayLease) bool { return l.Judge == j })
-	})
+// busyJudges are those who replay something now.
+func (o *Orchestrator) busyJudges() map[judge]bool {
+	busy := map[judge]bool{}
+	for _, a := range o.Audits {
+		for _, l := range a.Leases {
+			busy[l.Judge] = true
+		}
+	}
+	return busy
 }
 
 // freeJudge takes from a judge what it replays: others do it.
@@ -142,5 +147,5 @@ func (o *Orchestrator) stuck(a *audit) bool {
 			return false
 		}
 	}
-	return len(a.Answers) == 0 || len(o.uninvolved(a)) == 0
+	return len(a.Answers) == 0 || len(o.uninvolved(a, nil)) == 0
 }

@@ -59,6 +59,7 @@ type state struct {
 	Audits        []*audit // open ones, oldest first
 	AuditCount    uint64   // ever opened
 	AuditTotals   AuditTotals
+	Unjudged      uint64 // of this epoch: ended because no validator came to it
 	Evidence      []Evidence
 }
 

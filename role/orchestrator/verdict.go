@@ -51,6 +51,7 @@ func (o *Orchestrator) pursueAudits() {
 	if len(o.Audits) == 0 || o.Finished {
 		return
 	}
+	busy := o.busyJudges()
 	for _, a := range slices.Clone(o.Audits) {
 		a.Leases = slices.DeleteFunc(a.Leases, func(l replayLease) bool {
 			if late := o.Now >= l.Until; late {
@@ -66,7 +67,7 @@ func (o *Orchestrator) pursueAudits() {
 		case a.Awaits:
 			o.askState(a)
 		default:
-			for len(a.Leases)+len(a.Answers) < a.Need && o.findJudge(a) {
+			for len(a.Leases)+len(a.Answers) < a.Need && o.findJudge(a, busy) {
 			}
 		}
 	}
@@ -99,6 +100,9 @@ func (o *Orchestrator) giveUpAudit(a *audit) {
 	}
 	o.endAudit(a)
 	o.AuditTotals.Unverified++
+	if !a.Awaits && len(a.Answers) == 0 && len(a.Declined) == 0 {
+		o.Unjudged++
+	}
 }
 
 // endAudit takes an audit off the list. Judges at work on it may stop.

@@ -119,20 +119,21 @@ func (o *Orchestrator) View() View {
 	}
 	v.Audits, v.OpenAudits, v.AuditShare = o.AuditTotals, len(o.Audits), o.rules.GetAuditShare()
 	v.Evidence = append(v.Evidence, o.Evidence...)
+	busy := o.busyJudges()
 	for _, w := range o.Validators {
-		v.Validators = append(v.Validators, o.validatorView(w))
+		v.Validators = append(v.Validators, o.validatorView(w, busy))
 	}
 	return v
 }
 
-func (o *Orchestrator) validatorView(w *validator) ValidatorView {
+func (o *Orchestrator) validatorView(w *validator, busy map[judge]bool) ValidatorView {
 	v := ValidatorView{Number: w.Number + 1, ID: message.Short(w.Key), Replays: w.Replays, Mismatches: w.Mismatches, Units: w.Units, State: "idle"}
 	switch {
 	case w.Barred != "":
 		v.State = "barred"
 	case !w.Connected:
 		v.State = "absent"
-	case o.judging(w.judge()):
+	case busy[w.judge()]:
 		v.State = "replaying"
 	}
 	return v
