@@ -186,8 +186,10 @@ func (c *Scenario) network(a *arguments) error {
 	if a.err != nil {
 		return a.err
 	}
-	if max(miners, validators) > mostMiners {
-		return fmt.Errorf("miners=%d validators=%d: use at most %d of each", miners, validators, mostMiners)
+	for name, n := range map[string]int{"miners": miners, "validators": validators} {
+		if n > mostMiners {
+			return fmt.Errorf("%s=%d: use at most %d", name, n, mostMiners)
+		}
 	}
 	if c.sim, err = New(config); err != nil {
 		return err

@@ -9,18 +9,19 @@ import (
 // Memory is the most that a miner of a stage ever holds, in bytes, by what it is for. docs/memory.md has the formulas.
 type Memory struct {
 	Weights   int // of now and of the epoch's start, and the outer momentum
-	Optimizer int // both moments and the residual, of now, of the epoch's start and of those that can be audited
+	Optimizer int // both moments and the residual, of now and of the epoch's start
 	Gradients int // the sum, those that wait for their acknowledgement, and one in the making
 	Stash     int // older weights that slots still hold
 	Tapes     int // one per slot, and one for work that is done with it at once
 	Scratch   int // of the stage and of the wires in the making
 	Wires     int // inputs that slots keep, and outputs that may have to be given again
+	Audits    int // states of epochs gone by and of commitments; none without a challenge window
 	Merge     int // shards and checkpoints, between two epochs
 }
 
 // training returns what a miner holds before its first merge.
 func (m Memory) training() int {
-	return m.Weights + m.Optimizer + m.Gradients + m.Stash + m.Tapes + m.Scratch + m.Wires
+	return m.Weights + m.Optimizer + m.Gradients + m.Stash + m.Tapes + m.Scratch + m.Wires + m.Audits
 }
 
 // Total returns all of it.
@@ -42,10 +43,18 @@ func (r rules) memory(c model.Config, stage, threads, miners int) Memory {
 		Merge:   r.mergeMemory(c.StageSize(stage), miners),
 	}
 	if r.optimizer == adamW {
-		m.Optimizer += 2 * (2 + r.kept()) * s.Vector
+		m.Optimizer += 4 * s.Vector
 	}
 	if r.share != tensor.F32 {
-		m.Optimizer += (2 + r.kept()) * s.Vector
+		m.Optimizer += 2 * s.Vector
+	}
+	if r.window > 0 { // a state at a step has all that the miner then holds but the start
+		state := m.Optimizer / 2
+		older := r.queue() * s.Vector
+		if !last && !r.recompute {
+			older += r.slots * s.Vector
+		}
+		m.Audits = r.kept()*state + midEpochs*int(r.mids/r.commitEvery)*(s.Vector+state+older)
 	}
 	if !last && !r.recompute {
 		m.Stash, m.Tapes = r.slots*s.Vector, m.Tapes+r.slots*s.Tape

@@ -21,23 +21,29 @@ type mid struct {
 const midMagic = "iota-steps-1\x00\x00\x00\x00"
 
 // keepMid keeps the state of a commitment for audits, so that a later stretch of the epoch can be replayed without the
-// earlier ones. Only those of the first 2 H steps of an epoch are kept, and none longer than two epochs.
+// earlier ones. Only those of the first 2 H steps of an epoch are kept.
 func (m *Miner) keepMid() {
 	if m.rules.window > 0 && m.step <= m.rules.mids {
 		m.mids = append(m.mids, mid{m.stage.Index(), m.epoch, m.step, m.encodeMid()})
 	}
 }
 
+// midEpochs is for how many epochs, the running one included, states of commitments are kept: their audits are drawn when
+// an epoch is over, and ask for them in the next.
+const midEpochs = 3
+
 // dropMids forgets the states of epochs that are too old when epoch next begins.
 func (m *Miner) dropMids(next uint64) {
-	m.mids = slices.DeleteFunc(m.mids, func(s mid) bool { return s.epoch+2 < next })
+	m.mids = slices.DeleteFunc(m.mids, func(s mid) bool { return s.epoch+midEpochs <= next })
 }
 
 // encodeMid gives what a commitment covers but for the tapes of slots, which follow from their forwards: versions, step
 // count, weights, moments and residual, then each older version that slots hold, the slots, and the gradients that wait.
 func (m *Miner) encodeMid() []byte {
 	p := &m.private
-	b := append(make([]byte, 0, 4*(4+len(m.slots)+len(m.waiting))*m.size), midMagic...)
+	older := m.olderVersions()
+	vectors := (1+len(older)+len(m.waiting))*m.size + len(p.m) + len(p.v) + len(p.residual)
+	b := append(make([]byte, 0, 4*vectors+1<<12), midMagic...)
 	number := func(values ...uint64) {
 		for _, v := range values {
 			b = binary.LittleEndian.AppendUint64(b, v)
@@ -50,12 +56,6 @@ func (m *Miner) encodeMid() []byte {
 	number(uint64(m.stage.Index()), m.epoch, m.step, m.floor, p.t)
 	for _, x := range [][]float32{m.current.w, p.m, p.v, p.residual} {
 		vector(x)
-	}
-	var older []*version
-	for _, s := range m.slots {
-		if v := s.weights; v != nil && v != m.current && !slices.Contains(older, v) {
-			older = append(older, v)
-		}
 	}
 	number(uint64(len(older)))
 	for _, v := range older {
@@ -72,6 +72,17 @@ func (m *Miner) encodeMid() []byte {
 		vector(g.g)
 	}
 	return b
+}
+
+// olderVersions are the weights that slots hold besides the current ones.
+func (m *Miner) olderVersions() []*version {
+	var list []*version
+	for _, s := range m.slots {
+		if v := s.weights; v != nil && v != m.current && !slices.Contains(list, v) {
+			list = append(list, v)
+		}
+	}
+	return list
 }
 
 // heldSlot is a slot of an encoded state, whose forward is still to be done again.

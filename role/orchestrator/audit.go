@@ -53,7 +53,7 @@ type AuditTotals struct {
 	Segments, Shards, Planted uint64  // drawn
 	Mismatches                uint64  // verdicts against a miner
 	Unverified                uint64  // drawn, but ended without a verdict
-	Work, Drawn               float64 // of all logs, of those drawn
+	Work, Drawn               float64 // of all logs, of the replays drawn
 }
 
 // Bounds of audits.
@@ -64,11 +64,13 @@ const (
 	maxWithheld = 3       // epochs in a row with audits that a miner itself made impossible, before that is a failed verdict
 )
 
-// Shares of audits that check the validators: that two of them do, and that come once more in an altered form. With both,
-// no validator knows whether its answer is compared with another one's.
+// Shares of audits that check the validators: that two of them do, and that come once more, for two of them, in an altered
+// form. With both, no validator knows whether its answer is compared with another one's. They are part of the audit share:
+// a segment is drawn with the share over replays.
 const (
-	doubleShare  = 0.25
-	plantedShare = 0.125
+	doubleShare  = 0.125
+	plantedShare = 0.0625
+	replays      = 1 + doubleShare + 2*plantedShare
 )
 
 // keepReceipt adds a receipt to what is kept of its miner's log: from its last LOAD or INSTALL on.
@@ -138,7 +140,7 @@ func (o *Orchestrator) suspicion(m *miner) float64 { return 1 + float64(m.Disagr
 
 // toss reports whether work of so suspect a miner is drawn.
 func (o *Orchestrator) toss(suspicion float64) bool {
-	return o.dice.Float64() < min(1, float64(o.rules.GetAuditShare()*suspicion))
+	return o.dice.Float64() < min(1, float64(o.rules.GetAuditShare()*suspicion)/replays)
 }
 
 // drawLog tosses for every segment of a miner's log.
@@ -151,6 +153,10 @@ func (o *Orchestrator) drawLog(m *miner, log []*message.Receipt) {
 		return
 	}
 	o.AuditTotals.Work += total
+	if m.Barred == "" && !m.sumsAcked(log) {
+		o.convict(m, Evidence{Epoch: o.Epoch, Stage: m.Stage, What: "its steps sum other gradients than were acknowledged to it"})
+		return
+	}
 	segments := message.Segments(log, o.keptStep())
 	if segments == nil { // it claims a slot that it cannot have
 		segments = []message.Segment{{Receipts: []int{0}}}
@@ -161,6 +167,24 @@ func (o *Orchestrator) drawLog(m *miner, log []*message.Receipt) {
 			o.openLog(m, s, log)
 		}
 	}
+}
+
+// sumsAcked reports whether a log sums the gradients that were acknowledged, in their order. A replay could not tell:
+// what a step sums is part of what it is told.
+func (m *miner) sumsAcked(log []*message.Receipt) bool {
+	n, full := 0, m.LogFull
+	for _, r := range log {
+		for _, s := range r.GetSummed() {
+			if n >= len(m.Acks) || m.Acks[n].Batch != s.GetBatch() || m.Acks[n].Attempt != s.GetAttempt() {
+				return full
+			}
+			n++
+		}
+		if r.GetTask().GetKind() == message.TaskKind_SHARE && n < len(m.Acks) {
+			return full
+		}
+	}
+	return true
 }
 
 // keptStep is the last step of an epoch whose commitment's state miners keep.
@@ -176,7 +200,6 @@ func (o *Orchestrator) openLog(m *miner, s message.Segment, log []*message.Recei
 			a.Units += o.units(log[at])
 		}
 	}
-	o.AuditTotals.Drawn += a.Units
 	o.AuditTotals.Segments++
 	if !o.fillLog(a, m.LogFull) {
 		o.withheld(m, a)
@@ -306,6 +329,7 @@ func (o *Orchestrator) open(a *audit) {
 	if a.Planted || o.dice.Float64() < doubleShare {
 		a.Need = 2
 	}
+	o.AuditTotals.Drawn += a.Units * float64(a.Need)
 	o.Audits = append(o.Audits, a)
 }
 

@@ -177,9 +177,12 @@ func (o *Orchestrator) dropAll(m *miner) {
 
 // forget drops what the miner's old process knew: its state and its gradients that no merge has taken in.
 func (o *Orchestrator) forget(m *miner) {
-	m.Installed, m.Log, m.Stepped, m.Acks = false, nil, 0, nil
 	m.Uploaded, m.Faults = 0, 0
+	if len(m.Receipts) > 0 && len(m.Acks) > 0 {
+		o.unproven(m, o.Epoch)
+	}
 	m.Receipts, m.LogFull = nil, false
+	m.Installed, m.Log, m.Stepped, m.Acks = false, nil, 0, nil
 }
 
 // find returns the miner with the key, or nil.

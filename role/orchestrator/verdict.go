@@ -100,6 +100,9 @@ func (o *Orchestrator) giveUpAudit(a *audit) {
 	}
 	o.endAudit(a)
 	o.AuditTotals.Unverified++
+	if a.Awaits {
+		o.unproven(o.Miners[a.Miner], a.Epoch)
+	}
 	if !a.Awaits && len(a.Answers) == 0 && len(a.Declined) == 0 {
 		o.Unjudged++
 	}
@@ -118,6 +121,7 @@ func (o *Orchestrator) endAudit(a *audit) {
 func (o *Orchestrator) withheld(m *miner, a *audit) {
 	o.endAudit(a)
 	o.AuditTotals.Unverified++
+	o.unproven(m, a.Epoch)
 	if m.WithheldIn > a.Epoch {
 		return
 	}
@@ -334,6 +338,11 @@ func (o *Orchestrator) convict(m *miner, e Evidence) {
 // failed is called once for each failed verdict, with the epoch whose work it is about. Here the escrow of the miner is
 // burned.
 func (o *Orchestrator) failed(*miner, uint64, string) {}
+
+// unproven is called when work of a miner that was drawn, or that would have been drawn for, cannot be replayed because
+// the miner lost or kept back its log or its state. It is nobody's fault, but such work is not verified: here its pay stays
+// away.
+func (o *Orchestrator) unproven(*miner, uint64) {}
 
 // credited is called once for each confirmed answer of a validator, a planted one included, with the units of work that
 // it replayed. Here it is paid; barValidator takes back what it has.
