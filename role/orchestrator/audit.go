@@ -17,6 +17,8 @@ type audit struct {
 	Shard      int // -1: a segment of the log of Miner
 	Miner      int // whose log it is, -1 for a shard
 	Session    []byte
+	First      bool // there is a reason to suspect somebody: it comes before the others
+	Lot        float64
 	Planted    bool     // altered, so that the receipts show no right answer: it is the validators who are checked
 	Parties    []party  // whose receipts are compared with what comes of it
 	Order      [][]byte // the encoded log, as judges get it
@@ -126,6 +128,9 @@ func (o *Orchestrator) drawAudits() {
 // cutLog forgets the log of an epoch but for the install that the next one's begins with.
 func (m *miner) cutLog(epoch uint64, log []*message.Receipt) {
 	from := len(log)
+	if len(m.Receipts) != from { // it was withdrawn meanwhile
+		return
+	}
 	for i, r := range log {
 		if id := r.GetTask(); id.GetKind() == message.TaskKind_INSTALL && id.GetEpoch() == epoch && r.GetFault() == message.Fault_FAULT_NONE {
 			from = i
@@ -193,6 +198,7 @@ func (o *Orchestrator) keptStep() uint64 { return 2 * uint64(o.rules.GetInnerSte
 // openLog opens the audit of a segment of a miner's log.
 func (o *Orchestrator) openLog(m *miner, s message.Segment, log []*message.Receipt) {
 	a := &audit{Epoch: o.Epoch, Shard: -1, Miner: m.Number, Session: m.Session, Stage: m.Stage, Awaits: true, Segment: s,
+		First:   o.suspicion(m) > 1,
 		Parties: []party{{Miner: m.Number}}}
 	for i, at := range s.Receipts {
 		a.Parties[0].Receipts = append(a.Parties[0].Receipts, m.Receipts[at])
@@ -287,14 +293,15 @@ func (o *Orchestrator) stored(hash []byte) bool {
 	return ok
 }
 
-// drawShard tosses for a merged shard. What is to be done is the core's own order, not the owners' word; whoever vouches
-// for the result that was installed is a party, so that two owners who agree on a wrong one are both found.
+// drawShard tosses for a merged shard; one that a single miner vouches for, or about which two differed, is drawn in any
+// case. What is to be done is the core's own order, not the owners' word, and everybody who reduced the shard is a party:
+// two owners who agree on a wrong result are both found, and of two who differ the liar, also where nobody could arbitrate.
 func (o *Orchestrator) drawShard(s *stage, sh *shard, vouchers map[message.Key][]party) {
-	if sh.Final == nil {
+	if sh.Final == nil && !sh.Disputed {
 		return
 	}
 	lone := sh.Results[0] == nil || sh.Results[1] == nil
-	if drawn := o.toss(1); !lone && !drawn {
+	if drawn := o.toss(1); !lone && !sh.Disputed && !drawn {
 		return
 	}
 	t := o.reduceTask(s, sh, 0)
@@ -302,11 +309,11 @@ func (o *Orchestrator) drawShard(s *stage, sh *shard, vouchers map[message.Key][
 	for _, in := range t.GetInputs() {
 		r.Inputs = append(r.Inputs, in.GetHash())
 	}
-	a := &audit{Stage: s.Index, Shard: s.indexOf(sh), Miner: -1, Order: [][]byte{message.Encode(r)}}
+	a := &audit{Stage: s.Index, Shard: s.indexOf(sh), Miner: -1, Order: [][]byte{message.Encode(r)}, First: lone || sh.Disputed}
 	for _, p := range vouchers[t.GetId().Key()] {
-		got := opened(p.Receipts[0]).GetOutputs()
+		done := len(opened(p.Receipts[0]).GetOutputs()) == 1
 		known := slices.ContainsFunc(a.Parties, func(q party) bool { return q.Miner == p.Miner })
-		if len(got) == 1 && newRef(got[0]).same(*sh.Final) && !known {
+		if done && !known {
 			a.Parties = append(a.Parties, p)
 		}
 	}
@@ -325,7 +332,7 @@ func (o *Orchestrator) open(a *audit) {
 		return
 	}
 	o.AuditCount++
-	a.Number, a.Epoch, a.Need = o.AuditCount, o.Epoch, 1
+	a.Number, a.Epoch, a.Need, a.Lot = o.AuditCount, o.Epoch, 1, o.dice.Float64()
 	if a.Planted || o.dice.Float64() < doubleShare {
 		a.Need = 2
 	}
@@ -336,7 +343,7 @@ func (o *Orchestrator) open(a *audit) {
 // plant adds an altered copy of an audit: the learning rate that its log begins with is the next number. Nobody can
 // answer it from receipts; the right answer is what two who compute it agree on.
 func (o *Orchestrator) plant(a audit) {
-	a.Planted, a.Parties, a.Order = true, nil, slices.Clone(a.Order)
+	a.Planted, a.First, a.Parties, a.Order = true, false, nil, slices.Clone(a.Order)
 	first := opened(a.Order[0])
 	first.RateBits ^= 1
 	a.Order[0] = message.Encode(first)

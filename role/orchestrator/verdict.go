@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -52,7 +53,11 @@ func (o *Orchestrator) pursueAudits() {
 		return
 	}
 	busy := o.busyJudges()
-	for _, a := range slices.Clone(o.Audits) {
+	list := slices.Clone(o.Audits)
+	slices.SortStableFunc(list, func(a, b *audit) int {
+		return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(b.Epoch, a.Epoch), cmp.Compare(a.Lot, b.Lot))
+	})
+	for _, a := range list {
 		a.Leases = slices.DeleteFunc(a.Leases, func(l replayLease) bool {
 			if late := o.Now >= l.Until; late {
 				o.Counters.LeasesExpired++
@@ -71,6 +76,19 @@ func (o *Orchestrator) pursueAudits() {
 			}
 		}
 	}
+}
+
+// rank orders audits for judges: what needs another opinion, what there is a reason for, and the others. Among equals the
+// newest epoch comes first, in an order by lot: where validators are too few, some audits end without a verdict whatever
+// the order, so the others' verdicts come early, and no miner is safer than another.
+func (a *audit) rank() int {
+	switch {
+	case len(a.Answers) > 0:
+		return 0
+	case a.First:
+		return 1
+	}
+	return 2
 }
 
 // outdated reports whether an audit cannot end any more, or need not: its window closed, its miner lost its state with
@@ -292,9 +310,12 @@ func (o *Orchestrator) conclude(a *audit, truth answer) {
 	}
 	for i, p := range a.Parties {
 		m := o.Miners[p.Miner]
-		if truth.Differs[i] == "" {
+		switch {
+		case truth.Differs[i] == "":
 			m.Passed++
 			continue
+		case m.Barred != "":
+			continue // it has its verdict, and no part in the run
 		}
 		o.keepForever(a)
 		o.convict(m, Evidence{Epoch: a.Epoch, Stage: a.Stage, Receipt: message.HashBytes(p.Receipts[truth.At[i]]), What: truth.Differs[i]})

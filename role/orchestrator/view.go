@@ -88,6 +88,10 @@ type StageReport struct {
 	GradientNorm float64 `json:"gradient_norm"`
 	UpdateNorm   float64 `json:"update_norm"`
 	Spread       float64 `json:"spread"`
+	// The agreement matrix of the epoch: the pairs of miners, by number, whose results of their common shard differ, and
+	// those of which one result or both did not come. All other pairs agree.
+	Disagreed [][2]int `json:"disagreed,omitempty"`
+	Unknown   [][2]int `json:"unknown,omitempty"`
 }
 
 // View returns a snapshot.
