@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/iota-train/iota/protocol/message"
@@ -22,11 +23,40 @@ func (s *Sim) Chaos(n int, pause time.Duration) {
 		if s.err != nil || s.Finished() {
 			return
 		}
+		if n := len(s.validators); n > 0 && c.dice.IntN(3) == 0 {
+			c.disturbValidator(s.validators[c.dice.IntN(n)])
+			continue
+		}
 		c.disturb(s.machines[c.dice.IntN(len(s.machines))])
 	}
-	for _, m := range s.machines {
+	for _, m := range slices.Concat(s.machines, s.validators) {
 		m.Slow(1)
 		m.Revive(0)
+	}
+}
+
+// disturbValidator does to a validator what happens to miners.
+func (c chaos) disturbValidator(v *Machine) {
+	short := time.Duration(c.dice.Int64N(int64(3 * time.Second)))
+	switch c.dice.IntN(6) {
+	case 0, 1:
+		if v.up {
+			v.Kill()
+			return
+		}
+		v.Revive(0)
+	case 2:
+		if len(c.sim.validators) < 4 {
+			c.sim.JoinValidators(1)
+		}
+	case 3:
+		v.Slow([]float64{0.5, 3, 30, 300}[c.dice.IntN(4)])
+	case 4:
+		if !v.cut {
+			v.Cut(short)
+		}
+	case 5:
+		v.Disconnect(short)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/zeebo/blake3"
@@ -156,7 +157,7 @@ func (h *hub) receive(c *conn, e *message.Envelope) {
 		event.Kind = &message.Event_Heartbeat{Heartbeat: kind.Heartbeat}
 	case *message.Envelope_Result:
 		if err := h.verify(c.machine.public, kind.Result); err != nil {
-			h.sim.note("miner %d: connection closed: %v", c.machine.number, err)
+			h.sim.note("%s: connection closed: %v", c.machine.name(), err)
 			h.drop(c)
 			return
 		}
@@ -216,7 +217,7 @@ func (s *Sim) Restart(down time.Duration) {
 	}
 	h.up, h.since = false, s.now
 	h.life++
-	for _, m := range s.machines {
+	for _, m := range slices.Concat(s.machines, s.validators) {
 		if c := h.conns[string(m.public)]; c != nil {
 			c.open = false
 			s.after(m.delay(), func() { m.lost(c) })

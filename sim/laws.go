@@ -50,7 +50,7 @@ func (l *laws) check(out []*message.Outbound) {
 	l.checks++
 	for _, law := range []func([]*message.Outbound) error{
 		l.timeGoesOn, l.onlyStoredInputs, l.acknowledgedOnce, l.nothingIsLost, l.booksBalance, l.deadlinesHold, l.boundsHold,
-		l.replicasAreEqual, l.checkpointsAreStored, l.honestMinersStay, l.booksHold,
+		l.replicasAreEqual, l.checkpointsAreStored, l.honestMinersStay, l.booksHold, l.verdictsAreTrue, l.auditsAreBounded,
 	} {
 		if err := law(out); err != nil {
 			l.sim.fail("%v", err)
@@ -279,9 +279,10 @@ func (l *laws) outnumbered() bool {
 
 // find returns the machine with a public key, or nil.
 func (s *Sim) find(key []byte) *Machine {
-	i := slices.IndexFunc(s.machines, func(m *Machine) bool { return bytes.Equal(m.public, key) })
+	all := slices.Concat(s.machines, s.validators)
+	i := slices.IndexFunc(all, func(m *Machine) bool { return bytes.Equal(m.public, key) })
 	if i < 0 {
 		return nil
 	}
-	return s.machines[i]
+	return all[i]
 }

@@ -2,18 +2,21 @@ package sim
 
 import (
 	"crypto/ed25519"
+	"fmt"
 	"time"
 
 	"github.com/iota-train/iota/edge/transport"
 	"github.com/iota-train/iota/protocol/message"
 	"github.com/iota-train/iota/role/miner"
+	"github.com/iota-train/iota/role/validator"
 	"github.com/iota-train/iota/sim/adversary"
 )
 
-// Machine is one miner's machine: its key and link last, its process comes and goes.
+// Machine is the machine of one miner or validator: its key and link last, its process comes and goes.
 type Machine struct {
 	sim    *Sim
-	number int // from 1
+	role   message.Role
+	number int // from 1, in its role
 	key    ed25519.PrivateKey
 	public []byte
 	// Blobs and messages queue on lanes of their own: messages are small, and a real connection lets them overtake.
@@ -51,15 +54,20 @@ const (
 	longestPause   = 5 * time.Second
 )
 
-func newMachine(s *Sim, number int) *Machine {
-	seed := s.derive("miner key", number)
+func newMachine(s *Sim, role message.Role, number int) *Machine {
+	seed := s.derive(names[role]+" key", number)
 	m := &Machine{
-		sim: s, number: number, key: ed25519.NewKeyFromSeed(seed[:]), factor: 1,
+		sim: s, role: role, number: number, key: ed25519.NewKeyFromSeed(seed[:]), factor: 1,
 		blobs: transport.NewDuplex(s.config.Link), messages: transport.NewDuplex(s.config.Link),
 	}
 	m.public = m.key.Public().(ed25519.PublicKey)
 	return m
 }
+
+var names = map[message.Role]string{message.Role_MINER: "miner", message.Role_VALIDATOR: "validator"}
+
+// name is how transcripts call the machine.
+func (m *Machine) name() string { return fmt.Sprintf("%s %d", names[m.role], m.number) }
 
 // start begins a process.
 func (m *Machine) start() {
@@ -74,30 +82,41 @@ func (m *Machine) start() {
 func (m *Machine) newSession() {
 	s := m.sim
 	m.sessions++
-	id := s.derive("session", m.number<<20+m.sessions)
+	purpose := "session"
+	if m.role == message.Role_VALIDATOR {
+		purpose = "validator session"
+	}
+	id := s.derive(purpose, m.number<<20+m.sessions)
 	m.session, m.holding, m.holds = id[:16], false, nil
 	m.queues, m.outbox, m.uploaded = [message.Urgencies][]*job{}, outbox{}, 0
-	var w Worker
-	if s.config.Text == nil {
-		w = newStandIn(s.config.Manifest, m.key, m.session)
-	} else {
-		real, err := miner.New(s.config.Manifest, m.key, m.session, s.config.Text, s.engine)
-		if err == nil && len(m.saves) > 0 {
-			err = real.Restore(m.saves[len(m.saves)-1])
-		}
-		if err != nil {
-			s.fail("miner %d: %v", m.number, err)
-			return
-		}
-		w = real
+	w, err := m.newWorker()
+	if err != nil {
+		s.fail("%s: %v", m.name(), err)
+		return
 	}
 	m.bent = adversary.New(s.config.Manifest, m.key, w)
 	m.worker = m.bent
 	for i, l := range m.lies {
 		if err := m.bent.Always(l.kind, l.rate, s.config.Seed<<16+uint64(m.number)<<8+uint64(i)); err != nil {
-			s.fail("miner %d: %v", m.number, err)
+			s.fail("%s: %v", m.name(), err)
 		}
 	}
+}
+
+// newWorker makes the worker of the machine's role: a real one, or a stand-in.
+func (m *Machine) newWorker() (Worker, error) {
+	c := m.sim.config
+	switch {
+	case c.Text == nil:
+		return newStandIn(c.Manifest, m.key, m.session), nil
+	case m.role == message.Role_VALIDATOR:
+		return validator.New(c.Manifest, m.key, m.session, c.Text, m.sim.engine)
+	}
+	w, err := miner.New(c.Manifest, m.key, m.session, c.Text, m.sim.engine)
+	if err == nil && len(m.saves) > 0 {
+		err = w.Restore(m.saves[len(m.saves)-1])
+	}
+	return w, err
 }
 
 // delay is how long news travel one way.
@@ -140,6 +159,7 @@ func (m *Machine) dial(pause time.Duration) {
 	m.conn, m.queues = c, [message.Urgencies][]*job{}
 	m.tell(c, &message.Envelope{Kind: &message.Envelope_Register{Register: &message.Register{
 		Session: m.session, Numerics: string(m.sim.engine.Numerics()), Holding: m.holding, AcksSeen: m.worker.AcksSeen(),
+		Role: m.role,
 	}}})
 }
 
@@ -207,7 +227,7 @@ func (m *Machine) take(o *message.Order) {
 		return
 	case *message.Order_Refusal:
 		if kind.Refusal.GetTask() == nil {
-			m.sim.note("miner %d refused: %s", m.number, kind.Refusal.GetReason())
+			m.sim.note("%s refused: %s", m.name(), kind.Refusal.GetReason())
 			m.end()
 			return
 		}
@@ -222,7 +242,7 @@ func (m *Machine) take(o *message.Order) {
 // welcome sends again what the hub has not had. A log that cannot be continued ends the session.
 func (m *Machine) welcome(w *message.Welcome) {
 	if !m.outbox.rewind(w.GetLog(), m.sim.has) {
-		m.sim.note("miner %d begins a new session: its log cannot be continued", m.number)
+		m.sim.note("%s begins a new session: its log cannot be continued", m.name())
 		m.life++ // what the old session left under way goes nowhere
 		m.busy = false
 		c := m.conn
@@ -282,7 +302,7 @@ func (m *Machine) end() {
 // Kill ends the machine's process, with all that it holds in memory.
 func (m *Machine) Kill() {
 	if m.up {
-		m.sim.note("miner %d killed", m.number)
+		m.sim.note("%s killed", m.name())
 		m.end()
 	}
 }
@@ -293,7 +313,7 @@ func (m *Machine) Revive(old int) {
 		return
 	}
 	m.saves = m.saves[:max(0, len(m.saves)-old)]
-	m.sim.note("miner %d back", m.number)
+	m.sim.note("%s back", m.name())
 	m.start()
 }
 
@@ -302,13 +322,13 @@ func (m *Machine) Slow(factor float64) { m.factor = factor }
 
 // Cut parts the machine from the network for a time: nothing arrives until then, in either direction.
 func (m *Machine) Cut(d time.Duration) {
-	m.sim.note("miner %d cut off for %s", m.number, d)
+	m.sim.note("%s cut off for %s", m.name(), d)
 	m.cut = true
 	m.sim.after(d, func() {
 		m.cut = false
 		held := m.held
 		m.held = nil
-		m.sim.note("miner %d reachable again", m.number)
+		m.sim.note("%s reachable again", m.name())
 		for _, do := range held {
 			do()
 		}
@@ -321,7 +341,7 @@ func (m *Machine) Disconnect(d time.Duration) {
 	if c == nil {
 		return
 	}
-	m.sim.note("miner %d disconnected for %s", m.number, d)
+	m.sim.note("%s disconnected for %s", m.name(), d)
 	m.conn = nil
 	m.hangUp(c)
 	life := m.life

@@ -28,7 +28,16 @@ func randomNetwork(seed int) string {
 		epochs, 1+d.IntN(4), 1+d.IntN(2), pick("1", "1", "0.5")) +
 		fmt.Sprintf(" link=%s lease=%s epoch=%s slots=%d", pick("unlimited", "unlimited,20ms", "10mbit,5ms"), pick("500ms", "2s"),
 			pick("5s", "30s"), 1+d.IntN(4)) +
-		fmt.Sprintf(" keep=%d heldoutper=%d reconnect=%s patience=%s", d.IntN(2), d.IntN(3), pick("2s", "10s"), pick("5s", "30s")) + real
+		fmt.Sprintf(" keep=%d heldoutper=%d reconnect=%s patience=%s", d.IntN(2), d.IntN(3), pick("2s", "10s"), pick("5s", "30s")) + audited(seed) + real
+}
+
+// audited adds validators to two of three networks.
+func audited(seed int) string {
+	d := rand.New(rand.NewPCG(uint64(seed), 2))
+	if d.IntN(3) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" audit=%v validators=%d window=%d c=%d", []float64{0.1, 0.5, 1}[d.IntN(3)], 1+d.IntN(3), 1+d.IntN(2), 1+d.IntN(4))
 }
 
 // simulate runs the random simulation of a seed and returns its hashes.
@@ -50,6 +59,9 @@ func simulate(t *testing.T, seed int) string {
 	s.Chaos(*events, *pause)
 	if liar && !s.Finished() {
 		s.Join(2) // it may have been withdrawn, and few were there
+	}
+	if len(s.validators) > 0 && !s.Finished() {
+		s.Join(4) // who erred once is withdrawn
 	}
 	finished := s.Run(s.Finished, 3*time.Hour)
 	err := s.Verify()

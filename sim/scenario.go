@@ -76,6 +76,8 @@ func (c *Scenario) do(name string, a *arguments) ([]string, error) {
 		return c.totals(), nil
 	case "pay":
 		return c.pay(), nil
+	case "audits":
+		return c.audits(), nil
 	case "hashes":
 		return c.hashes(), nil
 	case "laws":
@@ -100,6 +102,11 @@ func (c *Scenario) disturb(name string, a *arguments) error {
 			s.Join(1).Slow(factor)
 		}
 		return nil
+	case "validate":
+		if n := a.number("n", 1); a.err == nil && len(s.validators)+n <= mostMiners {
+			s.JoinValidators(n)
+		}
+		return a.err
 	case "restart":
 		s.Restart(a.duration("down", 0))
 		return a.err
@@ -110,8 +117,11 @@ func (c *Scenario) disturb(name string, a *arguments) error {
 		return nil
 	}
 	m := s.Machine(a.number("miner", 0))
+	if n := a.number("validator", 0); n > 0 {
+		m = s.Validator(n)
+	}
 	if m == nil {
-		return fmt.Errorf("name one of the %d miners, as in miner=1", len(s.machines))
+		return fmt.Errorf("name one of the %d miners, as in miner=1, or of the %d validators", len(s.machines), len(s.validators))
 	}
 	switch name {
 	case "kill":
@@ -177,12 +187,14 @@ func (c *Scenario) network(a *arguments) error {
 		m.Data.Tokenizer, m.Data.Hash = config.Text.Tokenizer().Name(), hash[:]
 	}
 	config.Manifest = m
-	miners := a.number("miners", 2*shape.Stages())
+	miners, validators := a.number("miners", 2*shape.Stages()), a.number("validators", 0)
 	if a.err != nil {
 		return a.err
 	}
-	if miners > mostMiners {
-		return fmt.Errorf("miners=%d: use at most %d", miners, mostMiners)
+	for name, n := range map[string]int{"miners": miners, "validators": validators} {
+		if n > mostMiners {
+			return fmt.Errorf("%s=%d: use at most %d", name, n, mostMiners)
+		}
 	}
 	if c.sim, err = New(config); err != nil {
 		return err
@@ -190,6 +202,7 @@ func (c *Scenario) network(a *arguments) error {
 	if miners > 0 {
 		c.sim.Join(miners)
 	}
+	c.sim.JoinValidators(validators)
 	return nil
 }
 
@@ -206,7 +219,7 @@ func sampleText() (*data.Dataset, error) {
 // own, so that better defaults for real runs leave the transcripts as they are.
 func scenarioRules(a *arguments) *message.Rules {
 	r := &message.Rules{
-		CommitEvery: 4, LearningRate: 3e-3, WarmupTokens: 20_000, Clip: 1, WeightDecay: 0.1,
+		CommitEvery: uint32(a.number("c", 4)), LearningRate: 3e-3, WarmupTokens: 20_000, Clip: 1, WeightDecay: 0.1,
 		MaxMiners: mostMiners,
 	}
 	r.Epochs = uint32(a.number("epochs", 3))
@@ -215,6 +228,7 @@ func scenarioRules(a *arguments) *message.Rules {
 	r.Quorum = a.float("q", 1)
 	r.MaxSlots = uint32(a.number("slots", 3))
 	r.KeepEpochs = uint32(a.number("keep", 1))
+	r.AuditShare = a.float("audit", 0)
 	r.Recompute = a.flag("recompute")
 	r.Share, r.Aggregate = a.text("share", "f32"), a.text("aggregate", aggregate.Mean)
 	r.OuterRate, r.OuterMomentum = a.float("outer", 1), a.float("momentum", 0)

@@ -94,6 +94,25 @@ func (c *Scenario) totals() []string {
 	return lines
 }
 
+// audits shows what was replayed, and one line per validator and per miner with a verdict.
+func (c *Scenario) audits() []string {
+	v := c.sim.View()
+	a := v.Audits
+	lines := []string{
+		fmt.Sprintf("drawn: %d segments, %d shards, %d planted; %.2f of all work", a.Segments, a.Shards, a.Planted, a.Drawn/max(a.Work, 1)),
+		fmt.Sprintf("%d open, %d without a verdict, %d failed", v.OpenAudits, a.Unverified, a.Mismatches),
+	}
+	for _, w := range v.Validators {
+		lines = append(lines, fmt.Sprintf("validator %d: %s, %d replays, %d found a mismatch, %.2f units", w.Number, w.State, w.Replays, w.Mismatches, w.Units))
+	}
+	for _, m := range v.Miners {
+		if m.Passed+m.Failed > 0 {
+			lines = append(lines, fmt.Sprintf("miner %d: %s, %d passed, %d failed", m.Number, m.State, m.Passed, m.Failed))
+		}
+	}
+	return lines
+}
+
 // hashes shows what two equal runs must have in common.
 func (c *Scenario) hashes() []string {
 	h := blake3.New()

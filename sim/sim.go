@@ -51,13 +51,14 @@ type Sim struct {
 	engine  *kernel.Engine
 	costs   []float64 // of a stage, relative to the mean stage
 
-	hub      *hub
-	machines []*Machine
-	laws     laws
-	begun    []begun // tasks that machines began during this moment
-	seen     seen
-	lines    []string
-	err      error
+	hub        *hub
+	machines   []*Machine
+	validators []*Machine
+	laws       laws
+	begun      []begun // tasks that machines began during this moment
+	seen       seen
+	lines      []string
+	err        error
 }
 
 // begun is a task that a machine begins.
@@ -109,11 +110,28 @@ func (s *Sim) Err() error { return s.err }
 func (s *Sim) Join(n int) *Machine {
 	first := len(s.machines)
 	for range n {
-		m := newMachine(s, len(s.machines)+1)
+		m := newMachine(s, message.Role_MINER, len(s.machines)+1)
 		s.machines = append(s.machines, m)
 		m.start()
 	}
 	return s.machines[first]
+}
+
+// JoinValidators lets n new validators join.
+func (s *Sim) JoinValidators(n int) {
+	for range n {
+		m := newMachine(s, message.Role_VALIDATOR, len(s.validators)+1)
+		s.validators = append(s.validators, m)
+		m.start()
+	}
+}
+
+// Validator returns the machine of that validator, from 1 in order of joining, or nil.
+func (s *Sim) Validator(number int) *Machine {
+	if number < 1 || number > len(s.validators) {
+		return nil
+	}
+	return s.validators[number-1]
 }
 
 // Machine returns the machine of that number, from 1 in order of joining, or nil.

@@ -131,6 +131,10 @@ func (w *standIn) Do(t *message.Task, inputs [][]byte) (*message.Result, []messa
 			r.Fault, r.FaultyInput = message.Fault_MISSING_INPUT, uint32(i)
 		}
 	}
+	r.Rerun, r.Passing, r.RateBits = t.GetRerun(), t.GetPassing(), t.GetRateBits()
+	if k := id.Kind; k != message.TaskKind_REDUCE {
+		r.Plan = t.GetPlan()
+	}
 	var made [][]byte
 	var err error
 	if r.Fault == message.Fault_FAULT_NONE {
@@ -141,6 +145,9 @@ func (w *standIn) Do(t *message.Task, inputs [][]byte) (*message.Result, []messa
 		r.Fault, r.Note, made = f.kind, f.note, nil
 	} else if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", id.Key, err)
+	}
+	if r.ReadsTokens() && r.Fault == message.Fault_FAULT_NONE {
+		r.Inputs = append([][]byte{message.HashBytes(binary.LittleEndian.AppendUint64(nil, id.Batch))}, r.Inputs...)
 	}
 	var outputs []message.Blob
 	for _, b := range made {
@@ -164,7 +171,15 @@ func (w *standIn) perform(t *message.Task, inputs [][]byte, r *message.Receipt) 
 	case message.TaskKind_LOAD:
 		return w.load(id, inputs), nil
 	case message.TaskKind_REDUCE:
+		r.Weights = t.GetWeights()
+		if b, i := t.GetPlan().GetBounds(), int(id.GetShard()); i+1 < len(b) {
+			r.Elements = b[i+1] - b[i]
+		}
 		return w.reduce(inputs, r)
+	case message.TaskKind_STATE:
+		return [][]byte{fmt.Appendf(nil, "private state of stage %d, epoch %d", id.GetStage(), id.GetEpoch())}, nil
+	case message.TaskKind_REPLAY:
+		return nil, w.replay(t, inputs, r)
 	case message.TaskKind_OUTER:
 		n := len(inputs) - len(t.GetPlan().GetFirst())
 		return [][]byte{outer(w.origin(id, inputs[:n]), id.GetEpoch(), inputs[n:])}, nil

@@ -25,7 +25,7 @@ func (s *Sim) Lines() []string {
 }
 
 // ignored notes that an order made no sense to a worker, which changed nothing.
-func (s *Sim) ignored(m *Machine, err error) { s.note("miner %d ignores an order: %v", m.number, err) }
+func (s *Sim) ignored(m *Machine, err error) { s.note("%s ignores an order: %v", m.name(), err) }
 
 // seen is what the transcript said of the core last.
 type seen struct {
@@ -48,7 +48,7 @@ func (s *Sim) observe(in *message.Event, out []*message.Outbound) {
 	}
 	for _, order := range out {
 		if r := order.GetOrder().GetRefusal(); r.GetTask() != nil {
-			s.note("refused: %s of miner %d: %s", r.GetTask().Key(), s.find(order.GetTo()).number, firstPart(r.GetReason()))
+			s.note("refused: %s of %s: %s", r.GetTask().Key(), s.find(order.GetTo()).name(), firstPart(r.GetReason()))
 		}
 	}
 	if n := len(o.Epochs); n != was.epochs {

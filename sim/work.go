@@ -123,7 +123,11 @@ func (m *Machine) perform(j *job) {
 // do computes a task: what comes out is stored and sent when its time has passed.
 func (m *Machine) do(t *message.Task, inputs [][]byte) {
 	kind := t.GetId().GetKind()
-	m.sim.begun = append(m.sim.begun, begun{kind, m.number})
+	began := begun{kind: kind}
+	if m.role == message.Role_MINER {
+		began.machine = m.number
+	}
+	m.sim.begun = append(m.sim.begun, began)
 	result, outputs, err := m.worker.Do(t, inputs)
 	if err != nil {
 		m.sim.ignored(m, err)
@@ -164,7 +168,7 @@ func (m *Machine) finish(kind message.TaskKind, result *message.Result) {
 var efforts = map[message.TaskKind]float64{
 	message.TaskKind_LOAD: 1, message.TaskKind_FORWARD: 1, message.TaskKind_LOSS: 3, message.TaskKind_BACKWARD: 2,
 	message.TaskKind_EVALUATE: 1, message.TaskKind_SHARE: 1, message.TaskKind_CLOSE: 0.5, message.TaskKind_REDUCE: 0.2,
-	message.TaskKind_INSTALL: 1, message.TaskKind_UPLOAD: 0.5, message.TaskKind_OUTER: 1,
+	message.TaskKind_INSTALL: 1, message.TaskKind_UPLOAD: 0.5, message.TaskKind_OUTER: 1, message.TaskKind_STATE: 0.2,
 }
 
 // time is how long a task takes on this machine: a tenth more or less, by the dice.
@@ -173,6 +177,9 @@ func (m *Machine) time(t *message.Task) time.Duration {
 	effort := efforts[t.GetId().GetKind()] * s.costs[t.GetId().GetStage()]
 	if t.GetRerun() {
 		effort *= 1.5
+	}
+	for _, r := range t.GetLog() {
+		effort += efforts[r.GetTask().GetKind()] * s.costs[r.GetTask().GetStage()]
 	}
 	jitter := 0.9 + float64(0.2*s.dice.Float64())
 	return time.Duration(float64(s.config.Unit) * effort * m.factor * jitter)
@@ -183,7 +190,7 @@ func (m *Machine) store(result *message.Result, outputs []message.Blob) {
 	for _, b := range outputs {
 		m.arrive(m.blobs.Up.Deliver(m.sim.now, len(b.Bytes())), func() {
 			if _, err := m.sim.blobs.Put(context.Background(), b); err != nil {
-				m.sim.fail("miner %d: %v", m.number, err)
+				m.sim.fail("%s: %v", m.name(), err)
 			}
 			m.uploaded += uint64(len(b.Bytes()))
 		})

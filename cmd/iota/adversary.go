@@ -16,7 +16,7 @@ import (
 type misbehaviour struct {
 	kind  string
 	rate  float64
-	miner int // from 0
+	miner int // from 0; validators count on after the miners
 }
 
 // slow is the kind that waits while it works: it must not keep others from the processors.
@@ -26,7 +26,7 @@ const slow = "slow"
 func (o *options) misbehaviours() ([]misbehaviour, error) {
 	var list []misbehaviour
 	for _, s := range o.adversaries {
-		m, err := parseAdversary(s, o.miners)
+		m, err := parseAdversary(s, o.miners, o.validators)
 		if err != nil {
 			return nil, err
 		}
@@ -35,8 +35,8 @@ func (o *options) misbehaviours() ([]misbehaviour, error) {
 	return list, nil
 }
 
-// parseAdversary reads KIND[:RATE]@MINER.
-func parseAdversary(s string, miners int) (misbehaviour, error) {
+// parseAdversary reads KIND[:RATE]@MINER, or @vN for a validator.
+func parseAdversary(s string, miners, validators int) (misbehaviour, error) {
 	m := misbehaviour{rate: 1}
 	what, who, ok := strings.Cut(s, "@")
 	if !ok {
@@ -51,6 +51,14 @@ func parseAdversary(s string, miners int) (misbehaviour, error) {
 		if m.rate, err = strconv.ParseFloat(rate, 64); err != nil || !(m.rate > 0 && m.rate <= 1) {
 			return m, usagef("--adversary %q: the rate is a share of its tasks, above 0 and at most 1", s)
 		}
+	}
+	if v, ok := strings.CutPrefix(who, "v"); ok {
+		number, err := strconv.Atoi(v)
+		if err != nil || number < 1 || number > validators {
+			return m, usagef("--adversary %q: there is no validator %s, use v1 to v%d with --validators %d", s, v, validators, validators)
+		}
+		m.miner = miners + number - 1
+		return m, nil
 	}
 	number, err := strconv.Atoi(who)
 	if err != nil || number < 1 || number > miners {

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,6 +24,7 @@ import (
 //	ledger                    who earned what: signed lines of text (iota ledger)
 //	blobs/                    activations, shares, checkpoints
 //	miners/N/key, state       of each miner
+//	validators/N/key          of each validator
 //	run.json                  what it is, for people
 type folder struct {
 	path    string
@@ -83,7 +85,7 @@ func usable(path string) error {
 		return nil
 	}
 	for _, e := range entries {
-		if e.Name() != "miners" && e.Name() != "blobs" && !strings.HasPrefix(e.Name(), journalName) {
+		if e.Name() != "miners" && e.Name() != "validators" && e.Name() != "blobs" && !strings.HasPrefix(e.Name(), journalName) {
 			return fmt.Errorf("%s is not empty and holds no run: choose another --dir", path)
 		}
 	}
@@ -94,13 +96,33 @@ func (f *folder) close() { f.journal.Close() }
 
 func (f *folder) miner(i int) string { return filepath.Join(f.path, "miners", strconv.Itoa(i+1)) }
 
-// key returns the key of a miner, which is kept in its folder; a new miner gets fresh.
-func (f *folder) key(i int, fresh func(int) ed25519.PrivateKey) (ed25519.PrivateKey, error) {
-	path := filepath.Join(f.miner(i), "key")
+func (f *folder) validator(i int) string {
+	return filepath.Join(f.path, "validators", strconv.Itoa(i+1))
+}
+
+// keys returns the keys of n miners or validators, whose folders are given.
+func (f *folder) keys(place func(int) string, n int, fresh func(int) ed25519.PrivateKey) ([]ed25519.PrivateKey, error) {
+	var keys []ed25519.PrivateKey
+	for i := range n {
+		key, err := f.key(place(i), i, fresh)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(keys, func(k ed25519.PrivateKey) bool { return k.Equal(key) }) {
+			return nil, fmt.Errorf("%s is the key of another miner too: remove it to give the miner a new one", filepath.Join(place(i), "key"))
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
+}
+
+// key returns the key that is kept in a folder of miner or validator i; a new one gets fresh.
+func (f *folder) key(place string, i int, fresh func(int) ed25519.PrivateKey) (ed25519.PrivateKey, error) {
+	path := filepath.Join(place, "key")
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		key := fresh(i)
-		if err := os.MkdirAll(f.miner(i), 0o755); err != nil {
+		if err := os.MkdirAll(place, 0o755); err != nil {
 			return nil, err
 		}
 		return key, node.WriteFile(path, []byte(hex.EncodeToString(key.Seed())+"\n"), 0o600)

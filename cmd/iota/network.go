@@ -20,6 +20,7 @@ import (
 	"github.com/iota-train/iota/protocol/message"
 	"github.com/iota-train/iota/role/manifest"
 	"github.com/iota-train/iota/role/miner"
+	"github.com/iota-train/iota/role/validator"
 )
 
 // blobs is what a network in one process needs of its store.
@@ -30,16 +31,17 @@ type blobs interface {
 
 // network is an orchestrator and its miners in one process.
 type network struct {
-	manifest *message.Manifest
-	journal  node.Journal
-	blobs    blobs
-	text     *data.Dataset
-	keys     []ed25519.PrivateKey // one per miner
-	folder   func(i int) string   // of miner i's state; "" for none
-	ledger   string               // path of the ledger; "" for none
-	liars    []misbehaviour
-	link     transport.Link
-	log      *slog.Logger
+	manifest   *message.Manifest
+	journal    node.Journal
+	blobs      blobs
+	text       *data.Dataset
+	keys       []ed25519.PrivateKey // one per miner
+	validators []ed25519.PrivateKey // one per validator
+	folder     func(i int) string   // of miner i's state; "" for none
+	ledger     string               // path of the ledger; "" for none
+	liars      []misbehaviour
+	link       transport.Link
+	log        *slog.Logger
 
 	hub      *node.Hub
 	numerics kernel.Numerics // the manifest's
@@ -102,11 +104,11 @@ func (n *network) memory() []int {
 	return bytes
 }
 
-// startMiners starts one miner after the other, so that their numbers are those of the keys.
+// startMiners starts one miner after the other, so that their numbers are those of the keys, and then the validators.
 func (n *network) startMiners(ctx context.Context, cancel context.CancelCauseFunc, links *transport.Network, miners *sync.WaitGroup) {
 	threads := n.threads()
 	gate := node.NewGate(cores / threads)
-	for i, key := range n.keys {
+	for i, key := range slices.Concat(n.keys, n.validators) {
 		joined := make(chan struct{})
 		ended := make(chan struct{})
 		m, engine := n.miner(i, key, threads, gate, links)
@@ -115,7 +117,7 @@ func (n *network) startMiners(ctx context.Context, cancel context.CancelCauseFun
 			defer engine.Close()
 			defer close(ended)
 			if err := m.Run(ctx); err != nil && ctx.Err() == nil {
-				n.minerFailed(i, err, cancel)
+				n.minerFailed(n.name(i), err, cancel)
 			}
 		})
 		select {
@@ -128,12 +130,20 @@ func (n *network) startMiners(ctx context.Context, cancel context.CancelCauseFun
 }
 
 // minerFailed ends the run when a miner could not write or read; a miner that was refused or withdrawn only leaves.
-func (n *network) minerFailed(i int, err error, cancel context.CancelCauseFunc) {
+func (n *network) minerFailed(name string, err error, cancel context.CancelCauseFunc) {
 	if errors.Is(err, node.ErrRefused) {
-		n.log.Warn("a miner left", "miner", i+1, "err", err)
+		n.log.Warn(name+" left", "err", err)
 		return
 	}
-	cancel(fmt.Errorf("miner %d: %w", i+1, err))
+	cancel(fmt.Errorf("%s: %w", name, err))
+}
+
+// name is how people call participant i: validators come after the miners.
+func (n *network) name(i int) string {
+	if i >= len(n.keys) {
+		return fmt.Sprintf("validator %d", i-len(n.keys)+1)
+	}
+	return fmt.Sprintf("miner %d", i+1)
 }
 
 func (n *network) miner(i int, key ed25519.PrivateKey, threads int, gate node.Gate, links *transport.Network) (*node.Miner, *kernel.Engine) {
@@ -148,6 +158,17 @@ func (n *network) miner(i int, key ed25519.PrivateKey, threads int, gate node.Ga
 	}
 	if n.link != (transport.Link{}) {
 		c.Blobs = transport.NewShaped[store.Hash](n.blobs, links.Link(name))
+	}
+	if i >= len(n.keys) {
+		c.Role, c.Log = message.Role_VALIDATOR, n.log.With("validator", i-len(n.keys)+1)
+		c.Start = func(session []byte) (node.Worker, error) {
+			v, err := validator.New(n.manifest, key, session, n.text, engine)
+			if err != nil {
+				return nil, err
+			}
+			return wrap(n.liars, i, n.manifest, key, v)
+		}
+		return node.NewMiner(c), engine
 	}
 	state := ""
 	if n.folder != nil {

@@ -27,6 +27,7 @@ type options struct {
 	precision                 string
 	stages, miners            int
 	validators                int
+	auditShare                float64
 	epochs                    uint32
 	length                    time.Duration
 	data                      []string
@@ -82,8 +83,10 @@ func (o *options) check(c model.Config) error {
 			o.miners, c.Stages(), c.Stages())
 	case o.miners > most:
 		return usagef("%d miners in one process: use at most %d", o.miners, most)
-	case o.validators != 0:
-		return usagef("--validators %d: validators are not built yet, use 0", o.validators)
+	case o.validators < 0 || o.validators > most:
+		return usagef("--validators %d: use 0 to %d", o.validators, most)
+	case !(o.auditShare >= 0 && o.auditShare <= 1):
+		return usagef("--audit-share %v: use a share from 0 to 1", o.auditShare)
 	case o.length < 0:
 		return usagef("--for %v: use a time above 0", o.length)
 	}
@@ -149,11 +152,16 @@ func (o *options) rules(stages int) *message.Rules {
 	r.Epochs, r.RunTime = o.epochs, int64(o.length)
 	r.Share, r.Aggregate = o.share, o.aggregate
 	r.MaxSlots = o.slots(stages)
-	if o.validators == 0 {
+	if o.validators > 0 {
+		r.AuditShare = o.auditShare
+	} else {
 		r.ValidatorPart = 0 // there is nobody to earn it: it would be burned
 	}
 	return r
 }
+
+// challengeWindow is the number of epochs during which work can be audited.
+const challengeWindow = 2
 
 // slots is how many micro-batches a miner may hold. More than what keeps the cores busy only makes gradients stale
 // (docs/results.md); behind a link, more are on the way.
@@ -185,6 +193,12 @@ func (o *options) newKey(i int) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(seed[:])
 }
 
+// newValidatorKey is the key of a new validator.
+func (o *options) newValidatorKey(i int) ed25519.PrivateKey {
+	seed := o.derive("validator key", i)
+	return ed25519.NewKeyFromSeed(seed[:])
+}
+
 // sameRun returns an error that names the first flag in which a stored run differs from what is asked for now.
 func (o *options) sameRun(have *message.Manifest, want *message.Manifest) error {
 	numerics, err := kernel.ParseNumerics(have.GetNumerics())
@@ -208,6 +222,7 @@ func (o *options) sameRun(have *message.Manifest, want *message.Manifest) error 
 		{"--tokenizer", have.GetData().GetTokenizer(), want.GetData().GetTokenizer()},
 		{"--data", hex.EncodeToString(have.GetData().GetHash()[:4]), hex.EncodeToString(want.GetData().GetHash()[:4])},
 		{"--share", have.GetRules().GetShare(), want.GetRules().GetShare()},
+		{"--audit-share (with --validators)", have.GetRules().GetAuditShare(), want.GetRules().GetAuditShare()},
 		{"--aggregate", have.GetRules().GetAggregate(), want.GetRules().GetAggregate()},
 		{"--epochs", have.GetRules().GetEpochs(), want.GetRules().GetEpochs()},
 		{"--for", time.Duration(have.GetRules().GetRunTime()), time.Duration(want.GetRules().GetRunTime())},

@@ -72,6 +72,7 @@ type minerReport struct {
 
 type validatorReport struct {
 	ID         string  `json:"id"`
+	State      string  `json:"state"`
 	Replays    uint64  `json:"replays"`
 	Mismatches uint64  `json:"mismatches"`
 	Earned     float64 `json:"earned"`
@@ -88,10 +89,12 @@ type faultReport struct {
 }
 
 type auditReport struct {
-	Share      float64 `json:"share"`
+	Share      float64 `json:"share"` // of all work that was drawn
 	Segments   uint64  `json:"segments"`
 	Shards     uint64  `json:"shards"`
 	Mismatches uint64  `json:"mismatches"`
+	Planted    uint64  `json:"planted"`
+	Unverified uint64  `json:"unverified"` // drawn, and ended without a verdict
 }
 
 type ledgerReport struct {
@@ -142,17 +145,20 @@ func newReport(v orchestrator.View, chain [32]byte, checkpoints [][]byte) *repor
 	for _, m := range v.Miners {
 		r.Miners = append(r.Miners, minerReport{
 			ID: m.ID, Stage: m.Stage, State: m.State, Numerics: v.Numerics, Forwards: m.Forwards, Backwards: m.Backwards,
-			Steps: m.Steps, Agreement: m.Agreement, Screened: m.Screened,
+			Steps: m.Steps, Agreement: m.Agreement, VerdictsPassed: m.Passed, VerdictsFailed: m.Failed, Screened: m.Screened,
 			Score: m.Pay.Score, Earned: units(m.Pay.Earned), Escrow: units(m.Pay.Escrow), Slashed: units(m.Pay.Slashed),
 			ClaspEffect: m.Clasp.Effect, ClaspZ: m.Clasp.Z, Flagged: m.Clasp.Flagged,
 		})
 	}
-	for _, p := range v.Ledger.Validators {
-		r.Validators = append(r.Validators, validatorReport{ID: p.ID, Earned: units(p.Pay.Earned)})
-	}
 	r.Ledger = ledgerReport{
 		Entries: v.Ledger.Entries, Root: hex.EncodeToString(v.Ledger.Root), Issued: units(v.Ledger.Issued), Burned: units(v.Ledger.Burned),
 	}
+	for _, w := range v.Validators {
+		r.Validators = append(r.Validators, validatorReport{ID: w.ID, State: w.State, Replays: w.Replays, Mismatches: w.Mismatches})
+	}
+	a := v.Audits
+	r.Audits = auditReport{Share: ratio(a.Drawn, a.Work), Segments: a.Segments, Shards: a.Shards, Mismatches: a.Mismatches,
+		Planted: a.Planted, Unverified: a.Unverified}
 	return r
 }
 

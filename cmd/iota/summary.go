@@ -54,6 +54,10 @@ func (r *report) words() []string {
 		lines = append(lines, fmt.Sprintf("Between stages %.0f bytes travelled per token, %.4g times less than uncompressed.",
 			r.Wire.ActivationBytesPerToken, r.Wire.CompressionRatio))
 	}
+	if a := r.Audits; len(r.Validators) > 0 {
+		lines = append(lines, fmt.Sprintf("Validators were to replay %d stretches of work, %.1f%% of all, and %d merged shards: %d did not hold, %d ended without a verdict.",
+			a.Segments, 100*a.Share, a.Shards, a.Mismatches, a.Unverified))
+	}
 	return append(lines, r.troubles())
 }
 

@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"crypto/ed25519"
 	"fmt"
 	"io"
 	"log/slog"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -43,7 +41,8 @@ func upCommand() *cobra.Command {
 	f.StringVar(&o.precision, "precision", "f32", "operands of matrix products: f32 or bf16; sums and weights are f32")
 	f.IntVar(&o.stages, "stages", 0, "stages that the model is cut into (default: the preset's)")
 	f.IntVar(&o.miners, "miners", 0, "miners (default: two per stage)")
-	f.IntVar(&o.validators, "validators", 0, "validators; none are built yet")
+	f.IntVar(&o.validators, "validators", 0, "validators, which replay a share of the miners' work")
+	f.Float64Var(&o.auditShare, "audit-share", 0.1, "replayed work over all work, 0 to 1; needs validators")
 	f.Uint32Var(&o.epochs, "epochs", 0, "end after so many epochs")
 	f.DurationVar(&o.length, "for", 0, "end after the epoch in which so much time has passed, as in 60s")
 	f.StringArrayVar(&o.data, "data", nil, "text file or folder to train on; repeatable (default: the text that is built in)")
@@ -57,7 +56,7 @@ func upCommand() *cobra.Command {
 	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "address of the read-only status page, or off")
 	f.StringVar(&o.link, "link", "", "RATE,DELAY of every miner's link, as in 80mbit,50ms (default: unlimited)")
 	f.StringVar(&o.report, "report", "", "write a report in JSON to this file")
-	f.StringArrayVar(&o.adversaries, "adversary", nil, "KIND[:RATE]@MINER: let a miner misbehave; repeatable")
+	f.StringArrayVar(&o.adversaries, "adversary", nil, "KIND[:RATE]@MINER: let a miner misbehave, or with @vN validator N; repeatable")
 	return c
 }
 
@@ -112,6 +111,9 @@ func (o *options) prepare(n *network, c model.Config) (func(), error) {
 		for i := range o.miners {
 			n.keys = append(n.keys, o.newKey(i))
 		}
+		for i := range o.validators {
+			n.validators = append(n.validators, o.newValidatorKey(i))
+		}
 		if err := node.Begin(n.journal, want, secret); err != nil {
 			return nil, err
 		}
@@ -156,15 +158,11 @@ func (o *options) prepareFolder(n *network, f *folder, begin func() error) error
 		n.manifest = have
 	}
 	n.journal, n.blobs, n.folder, n.ledger = f.journal, f.blobs, f.miner, filepath.Join(f.path, ledgerName)
-	for i := range o.miners {
-		var key ed25519.PrivateKey
-		if key, err = f.key(i, o.newKey); err != nil {
-			return err
-		}
-		if slices.ContainsFunc(n.keys, func(k ed25519.PrivateKey) bool { return k.Equal(key) }) {
-			return fmt.Errorf("%s is the key of another miner too: remove it to give the miner a new one", filepath.Join(f.miner(i), "key"))
-		}
-		n.keys = append(n.keys, key)
+	if n.keys, err = f.keys(f.miner, o.miners, o.newKey); err != nil {
+		return err
+	}
+	if n.validators, err = f.keys(f.validator, o.validators, o.newValidatorKey); err != nil {
+		return err
 	}
 	if err := n.open(); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 	"github.com/iota-train/iota/protocol/message"
 )
 
-// Worker does a miner's tasks: the real miner, or one that misbehaves. One goroutine at a time uses it. An error means
+// Worker does a miner's or a validator's tasks: the real one, or one that misbehaves. One goroutine at a time uses it. An error means
 // that an order makes no sense to it and changed nothing; what goes wrong with the work is part of the result.
 type Worker interface {
 	// Do does one task. An input that could not be had is nil. The outputs are the driver's to keep. A nil result says
@@ -40,6 +40,7 @@ type MinerConfig struct {
 	// Start makes the worker of a session: 16 bytes, new for every worker.
 	Start    func(session []byte) (Worker, error)
 	Numerics string
+	Role     message.Role // a validator is driven like a miner: it gets other tasks
 	// Save, if set, keeps a worker's private state, after every install.
 	Save func(state []byte) error
 	// Joined, if set, is called once, when the orchestrator took the miner in.
@@ -47,7 +48,7 @@ type MinerConfig struct {
 	Log    *slog.Logger
 }
 
-// Miner drives one worker.
+// Miner drives one worker, that of a miner or of a validator.
 type Miner struct {
 	MinerConfig
 	session  []byte
@@ -156,7 +157,7 @@ func (m *Miner) connection(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	defer conn.Close()
-	register := &message.Register{Session: m.session, Numerics: m.Numerics, Holding: m.holding, AcksSeen: m.acksSeen.Load()}
+	register := &message.Register{Session: m.session, Numerics: m.Numerics, Holding: m.holding, AcksSeen: m.acksSeen.Load(), Role: m.Role}
 	if err := m.tell(ctx, conn, &message.Envelope{Kind: &message.Envelope_Register{Register: register}}); err != nil {
 		return false, err
 	}

@@ -124,4 +124,5 @@ var kindNames = map[TaskKind]string{
 	TaskKind_LOAD: "load", TaskKind_FORWARD: "forward", TaskKind_LOSS: "loss", TaskKind_BACKWARD: "backward",
 	TaskKind_EVALUATE: "evaluation", TaskKind_STEP: "step", TaskKind_SHARE: "share", TaskKind_CLOSE: "close",
 	TaskKind_REDUCE: "reduce", TaskKind_INSTALL: "install", TaskKind_UPLOAD: "upload", TaskKind_OUTER: "outer step",
+	TaskKind_STATE: "state", TaskKind_REPLAY: "replay",
 }

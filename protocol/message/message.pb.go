@@ -41,6 +41,8 @@ const (
 	TaskKind_INSTALL   TaskKind = 10 // take the outer step
 	TaskKind_UPLOAD    TaskKind = 11 // store the checkpoint
 	TaskKind_OUTER     TaskKind = 12 // recompute another stage's outer step from blobs, as arbiter
+	TaskKind_STATE     TaskKind = 13 // store the private state of the epoch's start, or with batch n that of the commitment of step n, for an audit
+	TaskKind_REPLAY    TaskKind = 14 // do a stretch of a log again and say what comes of it; batch is the audit's number
 )
 
 // Enum value maps for TaskKind.
@@ -59,6 +61,8 @@ var (
 		10: "INSTALL",
 		11: "UPLOAD",
 		12: "OUTER",
+		13: "STATE",
+		14: "REPLAY",
 	}
 	TaskKind_value = map[string]int32{
 		"TASK_NONE": 0,
@@ -74,6 +78,8 @@ var (
 		"INSTALL":   10,
 		"UPLOAD":    11,
 		"OUTER":     12,
+		"STATE":     13,
+		"REPLAY":    14,
 	}
 )
 
@@ -157,6 +163,53 @@ func (x Fault) Number() protoreflect.EnumNumber {
 // Deprecated: Use Fault.Descriptor instead.
 func (Fault) EnumDescriptor() ([]byte, []int) {
 	return file_protocol_message_message_proto_rawDescGZIP(), []int{1}
+}
+
+// Role is what a participant has a part in a run as. A key has one role in a run.
+type Role int32
+
+const (
+	Role_MINER     Role = 0
+	Role_VALIDATOR Role = 1
+)
+
+// Enum value maps for Role.
+var (
+	Role_name = map[int32]string{
+		0: "MINER",
+		1: "VALIDATOR",
+	}
+	Role_value = map[string]int32{
+		"MINER":     0,
+		"VALIDATOR": 1,
+	}
+)
+
+func (x Role) Enum() *Role {
+	p := new(Role)
+	*p = x
+	return p
+}
+
+func (x Role) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Role) Descriptor() protoreflect.EnumDescriptor {
+	return file_protocol_message_message_proto_enumTypes[2].Descriptor()
+}
+
+func (Role) Type() protoreflect.EnumType {
+	return &file_protocol_message_message_proto_enumTypes[2]
+}
+
+func (x Role) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Role.Descriptor instead.
+func (Role) EnumDescriptor() ([]byte, []int) {
+	return file_protocol_message_message_proto_rawDescGZIP(), []int{2}
 }
 
 // BlobRef names stored bytes by their BLAKE3 hash (32 bytes) and their size in bytes.
@@ -526,8 +579,9 @@ type Rules struct {
 	InnerOptimizer      string                 `protobuf:"bytes,30,opt,name=inner_optimizer,json=innerOptimizer,proto3" json:"inner_optimizer,omitempty"`     // adamw (also if empty) or sgd: w - lr g, which keeps no moments
 	BudgetPerToken      uint64                 `protobuf:"varint,41,opt,name=budget_per_token,json=budgetPerToken,proto3" json:"budget_per_token,omitempty"`  // micro-units issued for a token that was merged in every stage
 	ValidatorPart       uint32                 `protobuf:"varint,42,opt,name=validator_part,json=validatorPart,proto3" json:"validator_part,omitempty"`       // millionths of an epoch's budget that validators share
-	ChallengeWindow     uint32                 `protobuf:"varint,43,opt,name=challenge_window,json=challengeWindow,proto3" json:"challenge_window,omitempty"` // epochs after its own for which pay stays in escrow
+	ChallengeWindow     uint32                 `protobuf:"varint,43,opt,name=challenge_window,json=challengeWindow,proto3" json:"challenge_window,omitempty"` // epochs after its own in which work can be audited and pay stays in escrow
 	Probation           uint32                 `protobuf:"varint,44,opt,name=probation,proto3" json:"probation,omitempty"`                                    // micro-batches of a new key before it earns
+	AuditShare          float64                `protobuf:"fixed64,45,opt,name=audit_share,json=auditShare,proto3" json:"audit_share,omitempty"`               // replayed work over all work, 0 to 1; 0 without audits
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -800,6 +854,13 @@ func (x *Rules) GetProbation() uint32 {
 	return 0
 }
 
+func (x *Rules) GetAuditShare() float64 {
+	if x != nil {
+		return x.AuditShare
+	}
+	return 0
+}
+
 // TaskID names a piece of work, whoever does it.
 type TaskID struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -880,7 +941,9 @@ func (x *TaskID) GetShard() uint32 {
 // Task orders a piece of work. Inputs by kind:
 // LOAD checkpoint or none at epoch 0; FORWARD and EVALUATE the wire or none in stage 0; LOSS the wire;
 // BACKWARD the gradient, then (rerun, stage > 0) the wire; SHARE, CLOSE none; REDUCE one share per source;
-// INSTALL the merged shards, an empty ref for a lost one; OUTER the checkpoint (if any), then as INSTALL.
+// INSTALL the merged shards, an empty ref for a lost one; OUTER the checkpoint (if any), then as INSTALL; STATE none;
+// REPLAY the private state and the checkpoint that the log begins with and the state that it resumes, an empty ref for one
+// that it does not need, then every blob that the log reads, in any order.
 type Task struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            *TaskID                `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -891,6 +954,7 @@ type Task struct {
 	RateBits      uint32                 `protobuf:"varint,6,opt,name=rate_bits,json=rateBits,proto3" json:"rate_bits,omitempty"` // LOAD, INSTALL, OUTER: float32 bits of the inner learning rate of the epoch that begins
 	Plan          *Plan                  `protobuf:"bytes,7,opt,name=plan,proto3" json:"plan,omitempty"`                          // SHARE, REDUCE, INSTALL, OUTER
 	Weights       []uint64               `protobuf:"varint,8,rep,packed,name=weights,proto3" json:"weights,omitempty"`            // REDUCE: B_m of each source
+	Log           []*Receipt             `protobuf:"bytes,9,rep,name=log,proto3" json:"log,omitempty"`                            // REPLAY: what was done, in order, without what came of it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -977,6 +1041,13 @@ func (x *Task) GetPlan() *Plan {
 func (x *Task) GetWeights() []uint64 {
 	if x != nil {
 		return x.Weights
+	}
+	return nil
+}
+
+func (x *Task) GetLog() []*Receipt {
+	if x != nil {
+		return x.Log
 	}
 	return nil
 }
@@ -1524,9 +1595,10 @@ type Receipt struct {
 	Weights  []uint64 `protobuf:"varint,24,rep,packed,name=weights,proto3" json:"weights,omitempty"`            // REDUCE
 	Elements uint64   `protobuf:"varint,25,opt,name=elements,proto3" json:"elements,omitempty"`                 // REDUCE: length of the shard
 	// What the commitment covers beside weights, moments, residual and step count.
-	Slots         []*Summed `protobuf:"bytes,26,rep,name=slots,proto3" json:"slots,omitempty"`                                 // forwards that wait for their backward, with their weight versions
-	Waiting       []*Summed `protobuf:"bytes,27,rep,name=waiting,proto3" json:"waiting,omitempty"`                             // gradients that wait for their ack, in order of the backwards
-	FaultyInput   uint32    `protobuf:"varint,28,opt,name=faulty_input,json=faultyInput,proto3" json:"faulty_input,omitempty"` // NON_FINITE_INPUT, MISSING_INPUT: which of the task's inputs, from 0
+	Slots         []*Summed  `protobuf:"bytes,26,rep,name=slots,proto3" json:"slots,omitempty"`                                 // forwards that wait for their backward, with their weight versions
+	Waiting       []*Summed  `protobuf:"bytes,27,rep,name=waiting,proto3" json:"waiting,omitempty"`                             // gradients that wait for their ack, in order of the backwards
+	FaultyInput   uint32     `protobuf:"varint,28,opt,name=faulty_input,json=faultyInput,proto3" json:"faulty_input,omitempty"` // NON_FINITE_INPUT, MISSING_INPUT: which of the task's inputs, from 0
+	Replayed      []*Receipt `protobuf:"bytes,29,rep,name=replayed,proto3" json:"replayed,omitempty"`                           // REPLAY: what came of each receipt of the log, until one that cannot be true
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1755,6 +1827,13 @@ func (x *Receipt) GetFaultyInput() uint32 {
 		return x.FaultyInput
 	}
 	return 0
+}
+
+func (x *Receipt) GetReplayed() []*Receipt {
+	if x != nil {
+		return x.Replayed
+	}
+	return nil
 }
 
 // Summed is one gradient that entered a step.
@@ -2229,6 +2308,7 @@ type Register struct {
 	Speed         float64                `protobuf:"fixed64,4,opt,name=speed,proto3" json:"speed,omitempty"`    // micro-batches per second, a capped prior; 0 if unknown
 	Holding       bool                   `protobuf:"varint,5,opt,name=holding,proto3" json:"holding,omitempty"` // the process still holds the stage state it reported last
 	AcksSeen      uint64                 `protobuf:"varint,6,opt,name=acks_seen,json=acksSeen,proto3" json:"acks_seen,omitempty"`
+	Role          Role                   `protobuf:"varint,7,opt,name=role,proto3,enum=iota.v1.Role" json:"role,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2303,6 +2383,13 @@ func (x *Register) GetAcksSeen() uint64 {
 		return x.AcksSeen
 	}
 	return 0
+}
+
+func (x *Register) GetRole() Role {
+	if x != nil {
+		return x.Role
+	}
+	return Role_MINER
 }
 
 // Gone says that a miner's stream ended.
@@ -2603,7 +2690,7 @@ const file_protocol_message_message_proto_rawDesc = "" +
 	"\x04Data\x12\x1c\n" +
 	"\ttokenizer\x18\x01 \x01(\tR\ttokenizer\x12\x12\n" +
 	"\x04hash\x18\x02 \x01(\fR\x04hash\x12\x12\n" +
-	"\x04seed\x18\x03 \x01(\x04R\x04seed\"\x86\t\n" +
+	"\x04seed\x18\x03 \x01(\x04R\x04seed\"\xa7\t\n" +
 	"\x05Rules\x12\x1f\n" +
 	"\vinner_steps\x18\x01 \x01(\rR\n" +
 	"innerSteps\x123\n" +
@@ -2644,13 +2731,15 @@ const file_protocol_message_message_proto_rawDesc = "" +
 	"\x10budget_per_token\x18) \x01(\x04R\x0ebudgetPerToken\x12%\n" +
 	"\x0evalidator_part\x18* \x01(\rR\rvalidatorPart\x12)\n" +
 	"\x10challenge_window\x18+ \x01(\rR\x0fchallengeWindow\x12\x1c\n" +
-	"\tprobation\x18, \x01(\rR\tprobation\"\x87\x01\n" +
+	"\tprobation\x18, \x01(\rR\tprobation\x12\x1f\n" +
+	"\vaudit_share\x18- \x01(\x01R\n" +
+	"auditShare\"\x87\x01\n" +
 	"\x06TaskID\x12%\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x11.iota.v1.TaskKindR\x04kind\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x14\n" +
 	"\x05batch\x18\x03 \x01(\x04R\x05batch\x12\x14\n" +
 	"\x05stage\x18\x04 \x01(\rR\x05stage\x12\x14\n" +
-	"\x05shard\x18\x05 \x01(\rR\x05shard\"\xf5\x01\n" +
+	"\x05shard\x18\x05 \x01(\rR\x05shard\"\x99\x02\n" +
 	"\x04Task\x12\x1f\n" +
 	"\x02id\x18\x01 \x01(\v2\x0f.iota.v1.TaskIDR\x02id\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\rR\aattempt\x12(\n" +
@@ -2659,7 +2748,8 @@ const file_protocol_message_message_proto_rawDesc = "" +
 	"\apassing\x18\x05 \x01(\bR\apassing\x12\x1b\n" +
 	"\trate_bits\x18\x06 \x01(\rR\brateBits\x12!\n" +
 	"\x04plan\x18\a \x01(\v2\r.iota.v1.PlanR\x04plan\x12\x18\n" +
-	"\aweights\x18\b \x03(\x04R\aweights\"\x92\x01\n" +
+	"\aweights\x18\b \x03(\x04R\aweights\x12\"\n" +
+	"\x03log\x18\t \x03(\v2\x10.iota.v1.ReceiptR\x03log\"\x92\x01\n" +
 	"\x04Plan\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x14\n" +
 	"\x05stage\x18\x02 \x01(\rR\x05stage\x12\x18\n" +
@@ -2691,7 +2781,7 @@ const file_protocol_message_message_proto_rawDesc = "" +
 	"\x04task\x18\x01 \x01(\v2\x0f.iota.v1.TaskIDR\x04task\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\rR\aattempt\"\"\n" +
 	"\bFinished\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xf4\x06\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xa2\a\n" +
 	"\aReceipt\x12\x1a\n" +
 	"\bmanifest\x18\x01 \x01(\fR\bmanifest\x12#\n" +
 	"\x04task\x18\x02 \x01(\v2\x0f.iota.v1.TaskIDR\x04task\x12\x18\n" +
@@ -2721,7 +2811,8 @@ const file_protocol_message_message_proto_rawDesc = "" +
 	"\belements\x18\x19 \x01(\x04R\belements\x12%\n" +
 	"\x05slots\x18\x1a \x03(\v2\x0f.iota.v1.SummedR\x05slots\x12)\n" +
 	"\awaiting\x18\x1b \x03(\v2\x0f.iota.v1.SummedR\awaiting\x12!\n" +
-	"\ffaulty_input\x18\x1c \x01(\rR\vfaultyInput\"L\n" +
+	"\ffaulty_input\x18\x1c \x01(\rR\vfaultyInput\x12,\n" +
+	"\breplayed\x18\x1d \x03(\v2\x10.iota.v1.ReceiptR\breplayed\"L\n" +
 	"\x06Summed\x12\x14\n" +
 	"\x05batch\x18\x01 \x01(\x04R\x05batch\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\rR\aattempt\x12\x12\n" +
@@ -2746,14 +2837,15 @@ const file_protocol_message_message_proto_rawDesc = "" +
 	"\x04Tick\"\v\n" +
 	"\tRestarted\"\x1f\n" +
 	"\x04Stop\x12\x17\n" +
-	"\aat_once\x18\x01 \x01(\bR\x06atOnce\"\xa5\x01\n" +
+	"\aat_once\x18\x01 \x01(\bR\x06atOnce\"\xc8\x01\n" +
 	"\bRegister\x12\x18\n" +
 	"\asession\x18\x01 \x01(\fR\asession\x12\x1a\n" +
 	"\bnumerics\x18\x02 \x01(\tR\bnumerics\x12\x16\n" +
 	"\x06memory\x18\x03 \x01(\x04R\x06memory\x12\x14\n" +
 	"\x05speed\x18\x04 \x01(\x01R\x05speed\x12\x18\n" +
 	"\aholding\x18\x05 \x01(\bR\aholding\x12\x1b\n" +
-	"\tacks_seen\x18\x06 \x01(\x04R\backsSeen\" \n" +
+	"\tacks_seen\x18\x06 \x01(\x04R\backsSeen\x12!\n" +
+	"\x04role\x18\a \x01(\x0e2\r.iota.v1.RoleR\x04role\" \n" +
 	"\x04Gone\x12\x18\n" +
 	"\asession\x18\x01 \x01(\fR\asession\"A\n" +
 	"\tHeartbeat\x12\x18\n" +
@@ -2768,7 +2860,7 @@ const file_protocol_message_message_proto_rawDesc = "" +
 	"\x02to\x18\x01 \x01(\fR\x02to\x12$\n" +
 	"\x05order\x18\x02 \x01(\v2\x0e.iota.v1.OrderR\x05order\x12*\n" +
 	"\arelease\x18\x03 \x03(\v2\x10.iota.v1.BlobRefR\arelease\x12\x16\n" +
-	"\x06ledger\x18\x04 \x01(\fR\x06ledger*\xa6\x01\n" +
+	"\x06ledger\x18\x04 \x01(\fR\x06ledger*\xbd\x01\n" +
 	"\bTaskKind\x12\r\n" +
 	"\tTASK_NONE\x10\x00\x12\b\n" +
 	"\x04LOAD\x10\x01\x12\v\n" +
@@ -2785,7 +2877,10 @@ const file_protocol_message_message_proto_rawDesc = "" +
 	"\x12\n" +
 	"\n" +
 	"\x06UPLOAD\x10\v\x12\t\n" +
-	"\x05OUTER\x10\f*`\n" +
+	"\x05OUTER\x10\f\x12\t\n" +
+	"\x05STATE\x10\r\x12\n" +
+	"\n" +
+	"\x06REPLAY\x10\x0e*`\n" +
 	"\x05Fault\x12\x0e\n" +
 	"\n" +
 	"FAULT_NONE\x10\x00\x12\x14\n" +
@@ -2793,7 +2888,10 @@ const file_protocol_message_message_proto_rawDesc = "" +
 	"\x0eNON_FINITE_OWN\x10\x02\x12\x11\n" +
 	"\rMISSING_INPUT\x10\x03\x12\n" +
 	"\n" +
-	"\x06FAILED\x10\x04B-Z+github.com/iota-train/iota/protocol/messageb\x06proto3"
+	"\x06FAILED\x10\x04* \n" +
+	"\x04Role\x12\t\n" +
+	"\x05MINER\x10\x00\x12\r\n" +
+	"\tVALIDATOR\x10\x01B-Z+github.com/iota-train/iota/protocol/messageb\x06proto3"
 
 var (
 	file_protocol_message_message_proto_rawDescOnce sync.Once
@@ -2807,81 +2905,85 @@ func file_protocol_message_message_proto_rawDescGZIP() []byte {
 	return file_protocol_message_message_proto_rawDescData
 }
 
-var file_protocol_message_message_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_protocol_message_message_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
 var file_protocol_message_message_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_protocol_message_message_proto_goTypes = []any{
 	(TaskKind)(0),       // 0: iota.v1.TaskKind
 	(Fault)(0),          // 1: iota.v1.Fault
-	(*BlobRef)(nil),     // 2: iota.v1.BlobRef
-	(*Manifest)(nil),    // 3: iota.v1.Manifest
-	(*Model)(nil),       // 4: iota.v1.Model
-	(*Data)(nil),        // 5: iota.v1.Data
-	(*Rules)(nil),       // 6: iota.v1.Rules
-	(*TaskID)(nil),      // 7: iota.v1.TaskID
-	(*Task)(nil),        // 8: iota.v1.Task
-	(*Plan)(nil),        // 9: iota.v1.Plan
-	(*Order)(nil),       // 10: iota.v1.Order
-	(*Welcome)(nil),     // 11: iota.v1.Welcome
-	(*Ack)(nil),         // 12: iota.v1.Ack
-	(*Refusal)(nil),     // 13: iota.v1.Refusal
-	(*Cancel)(nil),      // 14: iota.v1.Cancel
-	(*Finished)(nil),    // 15: iota.v1.Finished
-	(*Receipt)(nil),     // 16: iota.v1.Receipt
-	(*Summed)(nil),      // 17: iota.v1.Summed
-	(*SourceStats)(nil), // 18: iota.v1.SourceStats
-	(*Result)(nil),      // 19: iota.v1.Result
-	(*Event)(nil),       // 20: iota.v1.Event
-	(*Tick)(nil),        // 21: iota.v1.Tick
-	(*Restarted)(nil),   // 22: iota.v1.Restarted
-	(*Stop)(nil),        // 23: iota.v1.Stop
-	(*Register)(nil),    // 24: iota.v1.Register
-	(*Gone)(nil),        // 25: iota.v1.Gone
-	(*Heartbeat)(nil),   // 26: iota.v1.Heartbeat
-	(*Envelope)(nil),    // 27: iota.v1.Envelope
-	(*Outbound)(nil),    // 28: iota.v1.Outbound
+	(Role)(0),           // 2: iota.v1.Role
+	(*BlobRef)(nil),     // 3: iota.v1.BlobRef
+	(*Manifest)(nil),    // 4: iota.v1.Manifest
+	(*Model)(nil),       // 5: iota.v1.Model
+	(*Data)(nil),        // 6: iota.v1.Data
+	(*Rules)(nil),       // 7: iota.v1.Rules
+	(*TaskID)(nil),      // 8: iota.v1.TaskID
+	(*Task)(nil),        // 9: iota.v1.Task
+	(*Plan)(nil),        // 10: iota.v1.Plan
+	(*Order)(nil),       // 11: iota.v1.Order
+	(*Welcome)(nil),     // 12: iota.v1.Welcome
+	(*Ack)(nil),         // 13: iota.v1.Ack
+	(*Refusal)(nil),     // 14: iota.v1.Refusal
+	(*Cancel)(nil),      // 15: iota.v1.Cancel
+	(*Finished)(nil),    // 16: iota.v1.Finished
+	(*Receipt)(nil),     // 17: iota.v1.Receipt
+	(*Summed)(nil),      // 18: iota.v1.Summed
+	(*SourceStats)(nil), // 19: iota.v1.SourceStats
+	(*Result)(nil),      // 20: iota.v1.Result
+	(*Event)(nil),       // 21: iota.v1.Event
+	(*Tick)(nil),        // 22: iota.v1.Tick
+	(*Restarted)(nil),   // 23: iota.v1.Restarted
+	(*Stop)(nil),        // 24: iota.v1.Stop
+	(*Register)(nil),    // 25: iota.v1.Register
+	(*Gone)(nil),        // 26: iota.v1.Gone
+	(*Heartbeat)(nil),   // 27: iota.v1.Heartbeat
+	(*Envelope)(nil),    // 28: iota.v1.Envelope
+	(*Outbound)(nil),    // 29: iota.v1.Outbound
 }
 var file_protocol_message_message_proto_depIdxs = []int32{
-	4,  // 0: iota.v1.Manifest.model:type_name -> iota.v1.Model
-	5,  // 1: iota.v1.Manifest.data:type_name -> iota.v1.Data
-	6,  // 2: iota.v1.Manifest.rules:type_name -> iota.v1.Rules
+	5,  // 0: iota.v1.Manifest.model:type_name -> iota.v1.Model
+	6,  // 1: iota.v1.Manifest.data:type_name -> iota.v1.Data
+	7,  // 2: iota.v1.Manifest.rules:type_name -> iota.v1.Rules
 	0,  // 3: iota.v1.TaskID.kind:type_name -> iota.v1.TaskKind
-	7,  // 4: iota.v1.Task.id:type_name -> iota.v1.TaskID
-	2,  // 5: iota.v1.Task.inputs:type_name -> iota.v1.BlobRef
-	9,  // 6: iota.v1.Task.plan:type_name -> iota.v1.Plan
-	11, // 7: iota.v1.Order.welcome:type_name -> iota.v1.Welcome
-	8,  // 8: iota.v1.Order.task:type_name -> iota.v1.Task
-	12, // 9: iota.v1.Order.ack:type_name -> iota.v1.Ack
-	13, // 10: iota.v1.Order.refusal:type_name -> iota.v1.Refusal
-	14, // 11: iota.v1.Order.cancel:type_name -> iota.v1.Cancel
-	15, // 12: iota.v1.Order.finished:type_name -> iota.v1.Finished
-	7,  // 13: iota.v1.Ack.task:type_name -> iota.v1.TaskID
-	7,  // 14: iota.v1.Refusal.task:type_name -> iota.v1.TaskID
-	7,  // 15: iota.v1.Cancel.task:type_name -> iota.v1.TaskID
-	7,  // 16: iota.v1.Receipt.task:type_name -> iota.v1.TaskID
-	2,  // 17: iota.v1.Receipt.outputs:type_name -> iota.v1.BlobRef
-	17, // 18: iota.v1.Receipt.summed:type_name -> iota.v1.Summed
-	1,  // 19: iota.v1.Receipt.fault:type_name -> iota.v1.Fault
-	18, // 20: iota.v1.Receipt.sources:type_name -> iota.v1.SourceStats
-	9,  // 21: iota.v1.Receipt.plan:type_name -> iota.v1.Plan
-	17, // 22: iota.v1.Receipt.slots:type_name -> iota.v1.Summed
-	17, // 23: iota.v1.Receipt.waiting:type_name -> iota.v1.Summed
-	21, // 24: iota.v1.Event.tick:type_name -> iota.v1.Tick
-	22, // 25: iota.v1.Event.restarted:type_name -> iota.v1.Restarted
-	23, // 26: iota.v1.Event.stop:type_name -> iota.v1.Stop
-	24, // 27: iota.v1.Event.register:type_name -> iota.v1.Register
-	25, // 28: iota.v1.Event.gone:type_name -> iota.v1.Gone
-	26, // 29: iota.v1.Event.heartbeat:type_name -> iota.v1.Heartbeat
-	19, // 30: iota.v1.Event.result:type_name -> iota.v1.Result
-	24, // 31: iota.v1.Envelope.register:type_name -> iota.v1.Register
-	26, // 32: iota.v1.Envelope.heartbeat:type_name -> iota.v1.Heartbeat
-	19, // 33: iota.v1.Envelope.result:type_name -> iota.v1.Result
-	10, // 34: iota.v1.Outbound.order:type_name -> iota.v1.Order
-	2,  // 35: iota.v1.Outbound.release:type_name -> iota.v1.BlobRef
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	8,  // 4: iota.v1.Task.id:type_name -> iota.v1.TaskID
+	3,  // 5: iota.v1.Task.inputs:type_name -> iota.v1.BlobRef
+	10, // 6: iota.v1.Task.plan:type_name -> iota.v1.Plan
+	17, // 7: iota.v1.Task.log:type_name -> iota.v1.Receipt
+	12, // 8: iota.v1.Order.welcome:type_name -> iota.v1.Welcome
+	9,  // 9: iota.v1.Order.task:type_name -> iota.v1.Task
+	13, // 10: iota.v1.Order.ack:type_name -> iota.v1.Ack
+	14, // 11: iota.v1.Order.refusal:type_name -> iota.v1.Refusal
+	15, // 12: iota.v1.Order.cancel:type_name -> iota.v1.Cancel
+	16, // 13: iota.v1.Order.finished:type_name -> iota.v1.Finished
+	8,  // 14: iota.v1.Ack.task:type_name -> iota.v1.TaskID
+	8,  // 15: iota.v1.Refusal.task:type_name -> iota.v1.TaskID
+	8,  // 16: iota.v1.Cancel.task:type_name -> iota.v1.TaskID
+	8,  // 17: iota.v1.Receipt.task:type_name -> iota.v1.TaskID
+	3,  // 18: iota.v1.Receipt.outputs:type_name -> iota.v1.BlobRef
+	18, // 19: iota.v1.Receipt.summed:type_name -> iota.v1.Summed
+	1,  // 20: iota.v1.Receipt.fault:type_name -> iota.v1.Fault
+	19, // 21: iota.v1.Receipt.sources:type_name -> iota.v1.SourceStats
+	10, // 22: iota.v1.Receipt.plan:type_name -> iota.v1.Plan
+	18, // 23: iota.v1.Receipt.slots:type_name -> iota.v1.Summed
+	18, // 24: iota.v1.Receipt.waiting:type_name -> iota.v1.Summed
+	17, // 25: iota.v1.Receipt.replayed:type_name -> iota.v1.Receipt
+	22, // 26: iota.v1.Event.tick:type_name -> iota.v1.Tick
+	23, // 27: iota.v1.Event.restarted:type_name -> iota.v1.Restarted
+	24, // 28: iota.v1.Event.stop:type_name -> iota.v1.Stop
+	25, // 29: iota.v1.Event.register:type_name -> iota.v1.Register
+	26, // 30: iota.v1.Event.gone:type_name -> iota.v1.Gone
+	27, // 31: iota.v1.Event.heartbeat:type_name -> iota.v1.Heartbeat
+	20, // 32: iota.v1.Event.result:type_name -> iota.v1.Result
+	2,  // 33: iota.v1.Register.role:type_name -> iota.v1.Role
+	25, // 34: iota.v1.Envelope.register:type_name -> iota.v1.Register
+	27, // 35: iota.v1.Envelope.heartbeat:type_name -> iota.v1.Heartbeat
+	20, // 36: iota.v1.Envelope.result:type_name -> iota.v1.Result
+	11, // 37: iota.v1.Outbound.order:type_name -> iota.v1.Order
+	3,  // 38: iota.v1.Outbound.release:type_name -> iota.v1.BlobRef
+	39, // [39:39] is the sub-list for method output_type
+	39, // [39:39] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_protocol_message_message_proto_init() }
@@ -2916,7 +3018,7 @@ func file_protocol_message_message_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_protocol_message_message_proto_rawDesc), len(file_protocol_message_message_proto_rawDesc)),
-			NumEnums:      2,
+			NumEnums:      3,
 			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,

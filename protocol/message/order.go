@@ -9,7 +9,7 @@ const (
 	Control  Urgency = iota // acknowledgements, refusals, cancellations
 	Merging                 // everything of a merge, and loading
 	Backward                // LOSS and BACKWARD
-	Forward                 // FORWARD and EVALUATE
+	Forward                 // FORWARD and EVALUATE, and REPLAY
 	Urgencies
 )
 
@@ -20,7 +20,7 @@ func (x *Order) Urgency() Urgency {
 		return Control
 	case TaskKind_LOSS, TaskKind_BACKWARD:
 		return Backward
-	case TaskKind_FORWARD, TaskKind_EVALUATE:
+	case TaskKind_FORWARD, TaskKind_EVALUATE, TaskKind_REPLAY:
 		return Forward
 	}
 	return Merging

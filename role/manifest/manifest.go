@@ -81,6 +81,12 @@ func Check(m *message.Manifest) error {
 	if r.GetHeldOutPerEpoch() > r.GetHeldOut() {
 		return fmt.Errorf("rules: %d held-out micro-batches per epoch, but there are %d", r.GetHeldOutPerEpoch(), r.GetHeldOut())
 	}
+	if a := r.GetAuditShare(); !(a >= 0 && a <= 1) {
+		return fmt.Errorf("rules: audit share is %v: use a share from 0 to 1", a)
+	}
+	if w := r.GetChallengeWindow(); w > 64 || w == 0 && r.GetAuditShare() > 0 {
+		return fmt.Errorf("rules: challenge window is %d epochs: use 0 to 64, with audits 1 or more", w)
+	}
 	if q := r.GetQuorum(); !(q > 0 && q <= 1) {
 		return fmt.Errorf("rules: quorum is %v: use a share above 0, at most 1", q)
 	}

@@ -39,6 +39,7 @@ func (m *Miner) install(w *work) error {
 	m.empty()
 	m.release(m.start)
 	m.release(m.current)
+	m.keepStart(m.epoch + 1)
 	m.saved.set(m.private)
 	m.begin(m.epoch+1, rate, next)
 	m.mark = mark{m.epoch, rate}

@@ -26,6 +26,7 @@ func (m *Miner) load(w *work) error {
 	if err != nil {
 		return err
 	}
+	m.keepStart(w.id.GetEpoch())
 	if err := m.takeStage(index); err != nil {
 		return err
 	}

@@ -16,12 +16,13 @@ type Memory struct {
 	Tapes     int // one per slot, and one for work that is done with it at once
 	Scratch   int // of the stage and of the wires in the making
 	Wires     int // inputs that slots keep, and outputs that may have to be given again
+	Audits    int // states of epochs gone by and of commitments; none without a challenge window
 	Merge     int // shards and checkpoints, between two epochs
 }
 
 // training returns what a miner holds before its first merge.
 func (m Memory) training() int {
-	return m.Weights + m.Optimizer + m.Gradients + m.Stash + m.Tapes + m.Scratch + m.Wires
+	return m.Weights + m.Optimizer + m.Gradients + m.Stash + m.Tapes + m.Scratch + m.Wires + m.Audits
 }
 
 // Total returns all of it.
@@ -47,6 +48,14 @@ func (r rules) memory(c model.Config, stage, threads, miners int) Memory {
 	}
 	if r.share != tensor.F32 {
 		m.Optimizer += 2 * s.Vector
+	}
+	if r.window > 0 { // a state at a step has all that the miner then holds but the start
+		state := m.Optimizer / 2
+		older := r.queue() * s.Vector
+		if !last && !r.recompute {
+			older += r.slots * s.Vector
+		}
+		m.Audits = r.kept()*state + midEpochs*int(r.mids/r.commitEvery)*(s.Vector+state+older)
 	}
 	if !last && !r.recompute {
 		m.Stash, m.Tapes = r.slots*s.Vector, m.Tapes+r.slots*s.Tape

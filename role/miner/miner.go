@@ -50,6 +50,8 @@ type Miner struct {
 	floor   uint64 // version of the last return to the epoch's start
 	private private
 	saved   private // as it was at the start of the epoch
+	starts  []start // of the epochs before, oldest first, as long as they can be audited
+	mids    []mid   // states at commitments, for the same reason
 
 	acks    uint64
 	sum     []float32 // of the gradients in summed
@@ -125,7 +127,8 @@ type work struct {
 	rate     uint32
 	plan     *message.Plan
 	weights  []uint64
-	elements int // of the shard of a REDUCE, -1 where the plan says it
+	log      []*message.Receipt // of a REPLAY
+	elements int                // of the shard of a REDUCE, -1 where the plan says it
 
 	receipt *message.Receipt
 	outputs []message.Blob
@@ -145,7 +148,7 @@ func (m *Miner) Do(t *message.Task, inputs [][]byte) (*message.Result, []message
 	}
 	w := &work{
 		kind: t.GetId().GetKind(), id: name.Key.ID(), attempt: t.GetAttempt(), inputs: inputs, rerun: t.GetRerun(), passing: t.GetPassing(),
-		rate: t.GetRateBits(), plan: t.GetPlan(), weights: t.GetWeights(), elements: -1,
+		rate: t.GetRateBits(), plan: t.GetPlan(), weights: t.GetWeights(), log: t.GetLog(), elements: -1,
 	}
 	w.receipt = &message.Receipt{Task: w.id, Attempt: w.attempt}
 	err := w.takeInputs(t.GetInputs())
@@ -183,6 +186,10 @@ func (m *Miner) perform(w *work) error {
 		return m.upload(w)
 	case message.TaskKind_OUTER:
 		return m.outerStep(w)
+	case message.TaskKind_STATE:
+		return m.giveState(w)
+	case message.TaskKind_REPLAY:
+		return m.replay(w)
 	}
 	return fmt.Errorf("a miner is not ordered to do tasks of kind %d", w.kind)
 }

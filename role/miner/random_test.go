@@ -21,6 +21,7 @@ func TestAnyScheduleReplays(t *testing.T) {
 			manifest: testManifest(t, func(m *message.Manifest) {
 				m.Model.SeqLen, m.Model.Batch = 8, 1
 				m.Rules.MicroBatchesPerStep = uint32(rapid.IntRange(1, 3).Draw(rt, "K"))
+				m.Rules.ChallengeWindow = 1
 				m.Rules.CommitEvery = uint32(rapid.IntRange(1, 3).Draw(rt, "C"))
 				m.Rules.Recompute = rapid.Bool().Draw(rt, "recompute")
 				m.Rules.Share = rapid.SampledFrom([]string{"f32", "bf16", "int8"}).Draw(rt, "share")
@@ -37,7 +38,9 @@ func TestAnyScheduleReplays(t *testing.T) {
 			}
 			s.bounded()
 			s.merge()
+			s.n.do(s.m, &message.Task{Id: s.n.id(message.TaskKind_UPLOAD, 0, 1)})
 		}
+		s.segments()
 		got, err := Replay(s.n.manifest, sampleText(), kernel.New(1), s.n.logs[s.m], s.n.blob, nil)
 		if err != nil {
 			rt.Fatal(err)
@@ -46,6 +49,50 @@ func TestAnyScheduleReplays(t *testing.T) {
 			rt.Fatalf("%d of %d receipts hold: %s", got.Checked, len(s.n.logs[s.m]), got.Problem)
 		}
 	})
+}
+
+// segments replays each stretch of the last epoch between two commitments on its own, from the kept states and the orders
+// alone, and demands what the log has.
+func (s *schedule) segments() {
+	s.rt.Helper()
+	log := s.n.logs[s.m]
+	epoch := s.m.epoch - 1
+	from := max(0, slices.IndexFunc(log, func(r *message.Receipt) bool {
+		return r.Task.Kind == message.TaskKind_INSTALL && r.Task.Epoch+1 == epoch
+	}))
+	log = log[from:]
+	state := func(step uint64) []byte {
+		r := s.n.do(s.m, &message.Task{Id: &message.TaskID{Kind: message.TaskKind_STATE, Epoch: epoch, Batch: step, Stage: 1}, Attempt: 1})
+		if r.Fault != message.Fault_FAULT_NONE {
+			s.rt.Fatalf("state of step %d: %s", step, r.Note)
+		}
+		b, _ := s.n.blob(r.Outputs[0].Hash)
+		return b
+	}
+	for n, segment := range message.Segments(log, 2*uint64(s.n.manifest.Rules.InnerSteps)) {
+		l := Log{Private: state(0), Blobs: s.n.blob}
+		if segment.Resume > 0 {
+			l.Resume = state(segment.Step)
+		}
+		if len(log[0].Outputs) == 1 {
+			l.Checkpoint = log[0].Outputs[0].Hash
+		}
+		for _, i := range segment.Receipts {
+			l.Receipts = append(l.Receipts, log[i].Ordered())
+		}
+		got, err := l.Again(s.n.manifest, sampleText(), kernel.New(1))
+		if err != nil {
+			s.rt.Fatalf("segment %d: %v", n, err)
+		}
+		if got.Problem != "" || len(got.Receipts) != len(l.Receipts) {
+			s.rt.Fatalf("segment %d: %d of %d receipts: %s", n, len(got.Receipts), len(l.Receipts), got.Problem)
+		}
+		for i, at := range segment.Receipts {
+			if what := message.Differs(got.Receipts[i], segment.Want(i, log[at])); what != "" {
+				s.rt.Fatalf("segment %d, %s: %s", n, log[at].Task.Key(), what)
+			}
+		}
+	}
 }
 
 // schedule is a random life of one miner of stage 1.

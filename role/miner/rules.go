@@ -27,7 +27,9 @@ type rules struct {
 	momentum    float32
 	clip        float64
 	decay       float64
-	slots       int // micro-batches held at once
+	slots       int    // micro-batches held at once
+	window      int    // epochs gone by whose start is kept for audits
+	mids        uint64 // last step of an epoch whose commitment's state is kept
 }
 
 // readManifest returns what a manifest says to a miner, or an error if it contradicts itself.
@@ -51,6 +53,7 @@ func readRules(m *message.Rules) rules {
 		share: tensor.DType(m.GetShare()), aggregate: m.GetAggregate(), optimizer: m.GetInnerOptimizer(),
 		outerRate: float32(m.GetOuterRate()), momentum: float32(m.GetOuterMomentum()),
 		clip: m.GetClip(), decay: m.GetWeightDecay(), slots: int(m.GetMaxSlots()),
+		window: int(m.GetChallengeWindow()), mids: 2 * uint64(m.GetInnerSteps()),
 	}
 	if r.optimizer == "" {
 		r.optimizer = adamW
@@ -60,3 +63,11 @@ func readRules(m *message.Rules) rules {
 
 // queue is the number of gradients that may wait for their acknowledgement.
 func (r rules) queue() int { return 2 * max(r.slots, r.perStep) }
+
+// kept is the number of epochs gone by whose private state is held, at most.
+func (r rules) kept() int {
+	if r.window == 0 {
+		return 0
+	}
+	return r.window + 1
+}

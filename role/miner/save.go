@@ -24,7 +24,11 @@ func (m *Miner) Save() []byte {
 	if m.stage == nil && m.saved.t == 0 {
 		return nil
 	}
-	p := m.saved
+	return m.saved.encode()
+}
+
+// encode gives the state with a hash over all.
+func (p *private) encode() []byte {
 	vectors := [][]float32{p.m, p.v, p.residual}
 	b := make([]byte, 0, saveHeader+4*(len(p.m)+len(p.v)+len(p.residual))+saveHash)
 	b = append(b, saveMagic...)

@@ -51,6 +51,7 @@ func (m *Miner) innerStep() *message.Result {
 	}
 	if m.step%m.rules.commitEvery == 0 {
 		m.commit(r)
+		m.keepMid()
 	}
 	return m.log.sign(r)
 }

@@ -32,7 +32,7 @@ const reloadAfter = 5 * time.Second
 // that holds it stores it again; without one the stage falls back to the checkpoint before, and without that the
 // operator is told what to restore.
 func (o *Orchestrator) loadFailed(m *miner, r *message.Receipt) {
-	if r.GetFault() != message.Fault_MISSING_INPUT {
+	if r.GetFault() != message.Fault_MISSING_INPUT || o.Stages[m.Stage].Checkpoint == nil { // the initial weights are no input
 		o.charge(m, "it could not do "+r.GetTask().Key().String()+": "+r.GetNote())
 		return
 	}
@@ -121,7 +121,8 @@ func (o *Orchestrator) fallBack(s *stage, why string) {
 	}
 }
 
-// releaseBlobs gives up the blobs that no epoch of the kept window used, except checkpoints that are still pointed to.
+// releaseBlobs gives up the blobs that no epoch used of the kept or the challenge window, except checkpoints that are
+// still pointed to and what an open audit reads.
 func (o *Orchestrator) releaseBlobs() {
 	live := map[string]bool{}
 	for _, s := range o.Stages {
@@ -131,10 +132,16 @@ func (o *Orchestrator) releaseBlobs() {
 			}
 		}
 	}
+	for _, a := range o.Audits {
+		for _, r := range a.reads() {
+			live[string(r.Hash)] = true
+		}
+	}
+	kept := uint64(max(o.rules.GetKeepEpochs(), o.rules.GetChallengeWindow()))
 	var list []*message.BlobRef
 	for name, b := range o.Blobs {
 		hash := hashOf(name)
-		if live[string(hash)] || b.Epoch+uint64(o.rules.GetKeepEpochs()) >= o.Epoch {
+		if live[string(hash)] || b.Epoch+kept >= o.Epoch {
 			continue
 		}
 		list = append(list, &message.BlobRef{Hash: hash, Size: b.Size})

@@ -43,6 +43,23 @@ func (o *Orchestrator) evaluated(m *miner, f *flight, r *message.Receipt, last b
 	o.Counters.LossEval, o.Counters.EvalCount = sum/float64(len(o.Evaluated)), o.EvaluateCount
 }
 
+// agreement is the matrix of a stage's merge: each pair of its cohort has one shard in common.
+func (s *stage) agreement() (disagreed, unknown [][2]int) {
+	for _, sh := range s.Shards {
+		if len(s.Cohort) == 0 || sh.Owners[0] == sh.Owners[1] {
+			continue
+		}
+		pair := [2]int{s.Cohort[sh.Owners[0]].Miner + 1, s.Cohort[sh.Owners[1]].Miner + 1}
+		switch a, b := sh.Results[0], sh.Results[1]; {
+		case a == nil || b == nil:
+			unknown = append(unknown, pair)
+		case !a.same(b):
+			disagreed = append(disagreed, pair)
+		}
+	}
+	return disagreed, unknown
+}
+
 // reportEpoch adds the finished epoch to the reports.
 func (o *Orchestrator) reportEpoch() {
 	e := EpochReport{
@@ -68,6 +85,7 @@ func (o *Orchestrator) reportEpoch() {
 			r.Spread += m.Spread / n
 		}
 		r.Spread = math.Sqrt(r.Spread)
+		r.Disagreed, r.Unknown = s.agreement()
 		e.Stages = append(e.Stages, r)
 		for _, sh := range s.Shards {
 			e.Shards++

@@ -152,6 +152,7 @@ func (o *Orchestrator) arbitrated(m *miner, r *message.Receipt) {
 func (o *Orchestrator) nextEpoch() {
 	rate := o.nextRate()
 	o.reportEpoch()
+	o.drawAudits()
 	o.Epoch++
 	o.RateBits = math.Float32bits(rate)
 	o.EpochStart = o.Now

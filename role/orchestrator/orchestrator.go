@@ -11,7 +11,8 @@
 //
 // Step has no clock, no goroutine and no randomness but the generator in its state: the same events give the same
 // messages, bit for bit, so the journal of events is the whole memory of a run. One file holds one step of an epoch:
-// register, assign, route, result, lease, claim, clasp, trigger, share, reduce, settle, install, emit, evaluate.
+// register, assign, route, result, lease, claim, clasp, trigger, share, reduce, settle, install, emit, evaluate; and then
+// audit, verdict.
 package orchestrator
 
 import (
@@ -80,6 +81,9 @@ func (o *Orchestrator) Step(now time.Duration, in *message.Event) ([]*message.Ou
 }
 
 func (o *Orchestrator) handle(in *message.Event) error {
+	if v := o.validator(in.GetMiner()); v != nil || in.GetRegister().GetRole() == message.Role_VALIDATOR {
+		return o.handleValidator(v, in)
+	}
 	switch kind := in.GetKind().(type) {
 	case *message.Event_Tick:
 	case *message.Event_Restarted:
@@ -113,6 +117,31 @@ func (o *Orchestrator) advance() {
 	}
 	o.offerStages()
 	o.route()
+	o.pursueAudits()
+}
+
+// handleValidator takes in an event of a validator, nil for one that registers for the first time.
+func (o *Orchestrator) handleValidator(v *validator, in *message.Event) error {
+	switch kind := in.GetKind().(type) {
+	case *message.Event_Register:
+		if kind.Register.GetRole() != message.Role_VALIDATOR {
+			o.turnAway(in.GetMiner(), "this key is a validator's: join with another one")
+			return nil
+		}
+		o.registerValidator(in.GetMiner(), kind.Register)
+	case *message.Event_Gone:
+		o.validatorGone(v, kind.Gone.GetSession())
+	case *message.Event_Heartbeat:
+	case *message.Event_Result:
+		r, err := kind.Result.Open()
+		if err != nil {
+			return fmt.Errorf("result of a validator: %w", err)
+		}
+		o.validatorResult(v, kind.Result.GetReceipt(), r)
+	default:
+		return fmt.Errorf("event of unknown kind %T", kind)
+	}
+	return nil
 }
 
 // turn checks whether the phase is over and reports whether it moved on.
@@ -198,5 +227,8 @@ func (o *Orchestrator) finish(reason string) {
 	o.endBooks()
 	for _, m := range o.Miners {
 		o.send(m, &message.Order{Kind: &message.Order_Finished{Finished: &message.Finished{Reason: reason}}})
+	}
+	for _, v := range o.Validators {
+		o.tell(v, &message.Order{Kind: &message.Order_Finished{Finished: &message.Finished{Reason: reason}}})
 	}
 }

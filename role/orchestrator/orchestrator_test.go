@@ -160,8 +160,18 @@ func (n *net) obey(p *peer, o *message.Outbound) {
 func (n *net) answer(p *peer, t *message.Task) *message.Receipt {
 	r := &message.Receipt{Task: t.GetId(), Attempt: t.GetAttempt(), LossBits: math.Float64bits(2)}
 	p.epoch = t.GetId().GetEpoch()
+	r.Rerun, r.Passing, r.RateBits, r.Weights = t.GetRerun(), t.GetPassing(), t.GetRateBits(), t.GetWeights()
+	for _, in := range t.GetInputs() {
+		r.Inputs = append(r.Inputs, in.GetHash())
+	}
+	if r.ReadsTokens() {
+		r.Inputs = append([][]byte{[]byte("tokens")}, r.Inputs...)
+	}
 	name := fmt.Sprint(t.GetId().Key())
 	outputs := 1
+	if t.GetId().GetKind() != message.TaskKind_REDUCE {
+		r.Plan = t.GetPlan()
+	}
 	switch id := t.GetId(); id.GetKind() {
 	case message.TaskKind_BACKWARD:
 		outputs = int(min(1, id.GetStage()))
@@ -184,6 +194,8 @@ func (n *net) answer(p *peer, t *message.Task) *message.Receipt {
 	case message.TaskKind_UPLOAD:
 		name = fmt.Sprint("checkpoint", id.GetStage(), id.GetEpoch()+1)
 	case message.TaskKind_REDUCE:
+		bounds, i := t.GetPlan().GetBounds(), id.GetShard()
+		r.Elements = bounds[i+1] - bounds[i]
 		for range t.GetInputs() {
 			r.Sources = append(r.Sources, &message.SourceStats{Finite: true})
 		}

@@ -96,6 +96,9 @@ func (o *Orchestrator) reduced(m *miner, r *message.Receipt) {
 	s := o.Stages[id.GetStage()]
 	sh := s.Shards[id.GetShard()]
 	result := s.reductionOf(r)
+	if !asOrdered(o.reduceTask(s, sh, r.GetAttempt()), r) {
+		result = nil
+	}
 	if sh.Arbiter == m.Number && r.GetAttempt() == sh.ArbiterAt {
 		s.measure(sh, result, r)
 		o.arbitratedShard(s, sh, result)

@@ -13,8 +13,7 @@ import (
 func (o *Orchestrator) register(key []byte, r *message.Register) {
 	m := o.find(key)
 	if reason := o.admission(m, r); reason != "" {
-		o.out = append(o.out, &message.Outbound{To: key, Order: &message.Order{Kind: &message.Order_Refusal{
-			Refusal: &message.Refusal{Reason: reason}}}})
+		o.turnAway(key, reason)
 		return
 	}
 	resumed := m != nil && r.GetHolding() && bytes.Equal(m.Session, r.GetSession())
@@ -42,6 +41,12 @@ func (o *Orchestrator) register(key []byte, r *message.Register) {
 	if resumed {
 		o.remind(m, r.GetAcksSeen(), lost)
 	}
+}
+
+// turnAway refuses a registration.
+func (o *Orchestrator) turnAway(key []byte, reason string) {
+	o.out = append(o.out, &message.Outbound{To: key, Order: &message.Order{Kind: &message.Order_Refusal{
+		Refusal: &message.Refusal{Reason: reason}}}})
 }
 
 // The speed that a newcomer may state, in micro-batches per second: a cap on its share of the work, and a floor under
@@ -83,6 +88,7 @@ func (o *Orchestrator) remind(m *miner, seen uint64, lost bool) {
 		}
 	}
 	o.remindShards(m)
+	o.remindStates(m)
 }
 
 func (o *Orchestrator) sendAck(m *miner, a ack, number uint64) {
@@ -118,6 +124,7 @@ func (o *Orchestrator) restarted() {
 		}
 	}
 	o.Until = max(o.Until, o.Now+again)
+	o.restartValidators(again)
 }
 
 // expireSilence gives up the miners that did not come back in time after a restart.
@@ -155,6 +162,7 @@ func (o *Orchestrator) lose(m *miner) {
 		}
 	}
 	o.closeShards(m)
+	o.freeJudge(judge{false, m.Number})
 	for _, s := range o.Stages {
 		if s.Arbiter == m.Number {
 			s.Arbiter = -1 // another one is asked
@@ -169,8 +177,12 @@ func (o *Orchestrator) dropAll(m *miner) {
 
 // forget drops what the miner's old process knew: its state and its gradients that no merge has taken in.
 func (o *Orchestrator) forget(m *miner) {
-	m.Installed, m.Log, m.Stepped, m.Acks = false, nil, 0, nil
 	m.Uploaded, m.Faults = 0, 0
+	if len(m.Receipts) > 0 && len(m.Acks) > 0 {
+		o.unproven(m, o.Epoch)
+	}
+	m.Receipts, m.LogFull = nil, false
+	m.Installed, m.Log, m.Stepped, m.Acks = false, nil, 0, nil
 }
 
 // find returns the miner with the key, or nil.

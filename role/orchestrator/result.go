@@ -29,6 +29,7 @@ func (o *Orchestrator) result(key []byte, res *message.Result) error {
 		return nil
 	}
 	m.Log = message.HashBytes(res.GetReceipt())
+	o.keepReceipt(m, res.GetReceipt(), r)
 	for _, out := range r.GetOutputs() {
 		if len(out.GetHash()) != hashSize {
 			o.refuse(m, r, "an output's hash is not of 32 bytes")
@@ -69,6 +70,10 @@ func (o *Orchestrator) take(m *miner, r *message.Receipt) {
 		o.reduced(m, r)
 	case message.TaskKind_OUTER:
 		o.arbitrated(m, r)
+	case message.TaskKind_STATE:
+		o.stateGiven(m, r)
+	case message.TaskKind_REPLAY:
+		o.replayed(judge{false, m.Number}, r)
 	default:
 		o.orderDone(m, r)
 	}
@@ -102,7 +107,7 @@ func (o *Orchestrator) flightResult(m *miner, r *message.Receipt) {
 			r.GetTask().Key(), r.GetAttempt(), o.Phase, o.Epoch))
 		return
 	}
-	sent, rerun := f.Lease.Sent, f.Lease.Rerun
+	sent, rerun, task := f.Lease.Sent, f.Lease.Rerun, o.flightTask(f)
 	f.Lease = nil
 	if r.GetFault() != message.Fault_FAULT_NONE {
 		o.flightFault(m, f, r, rerun)
@@ -112,8 +117,8 @@ func (o *Orchestrator) flightResult(m *miner, r *message.Receipt) {
 	m.Busy += (o.Now - max(sent, m.LastDone)).Seconds()
 	m.LastDone = o.Now
 	last := f.Hop == len(o.Stages)-1
-	if !o.wellFormed(r, last) {
-		o.refuse(m, r, "outputs do not fit the task")
+	if !o.wellFormed(r, last) || !asOrdered(task, r) {
+		o.refuse(m, r, "inputs or outputs do not fit the task")
 		o.retry(f, m)
 		return
 	}

@@ -63,6 +63,9 @@ func (o *Orchestrator) orderDone(m *miner, r *message.Receipt) {
 			r.GetTask().Key(), o.Phase, o.Epoch))
 		return
 	}
+	if r.GetFault() == message.Fault_FAULT_NONE && !asOrdered(o.standingTask(m), r) {
+		r.Fault, r.Note = message.Fault_FAILED, "it was not done as ordered"
+	}
 	m.Order = nil
 	if r.GetFault() != message.Fault_FAULT_NONE {
 		o.orderFault(m, r)

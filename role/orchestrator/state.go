@@ -59,6 +59,12 @@ type state struct {
 	RateBits      uint32 // float32 bits of the inner learning rate of this epoch
 	Books         books
 	Clasp         clasp.Window
+	Validators    []*validator
+	Audits        []*audit // open ones, oldest first
+	AuditCount    uint64   // ever opened
+	AuditTotals   AuditTotals
+	Unjudged      uint64 // of this epoch: ended because no validator came to it
+	Evidence      []Evidence
 }
 
 // Counters are totals of the run.
@@ -130,6 +136,12 @@ type miner struct {
 	Cosine      float64      // of that share to the others
 	Screened    bool         // that share stood out
 	Clasp       clasp.Effect // what the last evaluation found
+	Receipts    [][]byte     // encoded, of its log since the last LOAD or INSTALL; with an audit share only
+	LogFull     bool         // there were more than are kept
+	Passed      uint64       // verdicts
+	Failed      uint64
+	Withheld    int    // epochs in a row in which it made audits impossible itself
+	WithheldIn  uint64 // the last of them, plus 1
 }
 
 type ack struct {

@@ -79,9 +79,13 @@ func (o *Orchestrator) leaveTraining() bool {
 	return true
 }
 
-// leaveLast ends the run when the held-out micro-batches are through, or can get through no more.
+// leaveLast ends the run when the held-out micro-batches are through, or can get through no more, and open audits have
+// had the time of an install to end.
 func (o *Orchestrator) leaveLast() bool {
 	if o.EvaluatedDone < o.EvaluateCount && o.Now < o.Until && o.emptyStage() < 0 {
+		return false
+	}
+	if o.auditsRun() && o.Now < min(o.Until, o.EpochStart+time.Duration(o.rules.GetInstallDeadline())) {
 		return false
 	}
 	o.cancelFlights()

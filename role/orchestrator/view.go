@@ -27,6 +27,19 @@ type View struct {
 	Epochs                []EpochReport
 	Alerts                []Alert
 	Ledger                LedgerView
+	Validators            []ValidatorView
+	Audits                AuditTotals
+	OpenAudits            int
+	AuditShare            float64 // that the manifest asks for
+	Evidence              []Evidence
+}
+
+// ValidatorView is one validator. Number counts from 1 in order of registration.
+type ValidatorView struct {
+	Number              int
+	ID, State           string // absent, idle, replaying, barred
+	Replays, Mismatches uint64
+	Units               float64 // of work that it is to be paid for
 }
 
 // StageView is one stage. In every stage Merged plus Unmerged (and, within an epoch, those not yet decided) make
@@ -56,6 +69,8 @@ type MinerView struct {
 	Screened                   bool    // that share stood out
 	Pay                        PayView
 	Clasp                      clasp.Effect
+	Passed, Failed             uint64 // verdicts
+	Barred                     string // why it was withdrawn, "" for one that was not
 }
 
 // EpochReport is a finished epoch.
@@ -80,6 +95,10 @@ type StageReport struct {
 	GradientNorm float64 `json:"gradient_norm"`
 	UpdateNorm   float64 `json:"update_norm"`
 	Spread       float64 `json:"spread"`
+	// The agreement matrix of the epoch: the pairs of miners, by number, whose results of their common shard differ, and
+	// those of which one result or both did not come. All other pairs agree.
+	Disagreed [][2]int `json:"disagreed,omitempty"`
+	Unknown   [][2]int `json:"unknown,omitempty"`
 }
 
 // View returns a snapshot.
@@ -109,6 +128,25 @@ func (o *Orchestrator) View() View {
 	for _, m := range o.Miners {
 		v.Miners = append(v.Miners, o.minerView(m))
 	}
+	v.Audits, v.OpenAudits, v.AuditShare = o.AuditTotals, len(o.Audits), o.rules.GetAuditShare()
+	v.Evidence = append(v.Evidence, o.Evidence...)
+	busy := o.busyJudges()
+	for _, w := range o.Validators {
+		v.Validators = append(v.Validators, o.validatorView(w, busy))
+	}
+	return v
+}
+
+func (o *Orchestrator) validatorView(w *validator, busy map[judge]bool) ValidatorView {
+	v := ValidatorView{Number: w.Number + 1, ID: message.Short(w.Key), Replays: w.Replays, Mismatches: w.Mismatches, Units: w.Units, State: "idle"}
+	switch {
+	case w.Barred != "":
+		v.State = "barred"
+	case !w.Connected:
+		v.State = "absent"
+	case busy[w.judge()]:
+		v.State = "replaying"
+	}
 	return v
 }
 
@@ -118,6 +156,7 @@ func (o *Orchestrator) minerView(m *miner) MinerView {
 		Held: m.Held, Slots: o.slots(m), B: uint64(len(m.Acks)), Speed: m.speed(), Forwards: m.Forwards,
 		Backwards: m.Backwards, Steps: m.Steps, Agreement: 1, Pay: o.payView(m.Key), Clasp: m.Clasp,
 		Norm: m.Norm, Cosine: m.Cosine, Screened: m.Screened,
+		Passed: m.Passed, Failed: m.Failed, Barred: m.Barred,
 	}
 	if n := m.Agreed + m.Disagreed; n > 0 {
 		v.Agreement = float64(m.Agreed) / float64(n)

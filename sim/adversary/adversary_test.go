@@ -32,6 +32,9 @@ func (w *worker) Do(t *message.Task, _ [][]byte) (*message.Result, []message.Blo
 	if t.GetId().GetKind() == message.TaskKind_REDUCE {
 		r.Sources = []*message.SourceStats{{Finite: true}, {Finite: true}}
 	}
+	if t.GetId().GetKind() == message.TaskKind_REPLAY {
+		r.Replayed = []*message.Receipt{{State: []byte("true")}}
+	}
 	result := message.Sign(w.key, r)
 	w.previous = message.HashBytes(result.GetReceipt())
 	w.done[t.GetId().Key()] = result
@@ -134,6 +137,10 @@ func TestEveryKindSignsALieThatContinuesItsLog(t *testing.T) {
 			case k.unfit:
 				if r.GetSources()[0].GetFinite() == r.GetSources()[1].GetFinite() || !slices.Equal(x, w.x) {
 					t.Errorf("%v of result %v: one source is to be called unfit", r.GetSources(), x)
+				}
+			case k.answer != nil:
+				if slices.ContainsFunc(r.GetReplayed(), func(found *message.Receipt) bool { return len(found.GetState()) != 32 }) {
+					t.Errorf("the answer is %v: it is to be made up", r.GetReplayed())
 				}
 			case slices.Equal(x, w.x):
 				t.Error("nothing was changed")

@@ -20,11 +20,13 @@ type kind struct {
 	tensor  func(x []float32, d *rand.Rand)     // changes a tensor in place
 	by      func(*rule, *message.TaskID) uint64 // seed of d; the rule's own dice if nil
 	stale   bool
+	answer  func(list []*message.Receipt, d *rand.Rand) // changes what came of a replay
 }
 
 var (
 	wires    = []message.TaskKind{message.TaskKind_FORWARD, message.TaskKind_LOSS, message.TaskKind_BACKWARD, message.TaskKind_EVALUATE}
 	training = append([]message.TaskKind{message.TaskKind_SHARE}, wires...)
+	replays  = []message.TaskKind{message.TaskKind_REPLAY}
 	reduces  = []message.TaskKind{message.TaskKind_REDUCE}
 )
 
@@ -41,6 +43,8 @@ var kinds = []kind{
 	{name: "false-nan", tasks: wires, fault: message.Fault_NON_FINITE_INPUT},
 	{name: "false-missing", tasks: wires, fault: message.Fault_MISSING_INPUT},
 	{name: "false-unfit", tasks: reduces, unfit: true},
+	{name: "lazy", tasks: replays, answer: guess},
+	{name: "lying", tasks: replays, answer: accuse},
 	{name: "slow", tasks: training, lags: true},
 	{name: "drop", tasks: append(append([]message.TaskKind{}, training...), message.TaskKind_REDUCE), ignores: true},
 }
@@ -54,6 +58,35 @@ var injected = []kind{
 // ofTask makes colluders change a shard alike: the lie follows from the task.
 func ofTask(_ *rule, id *message.TaskID) uint64 {
 	return binary.LittleEndian.Uint64(message.Hash(id))
+}
+
+// guess answers a replay without computing: whatever was to be found is made up.
+func guess(list []*message.Receipt, d *rand.Rand) {
+	for i, r := range list {
+		list[i] = &message.Receipt{Task: r.GetTask(), Attempt: r.GetAttempt(), Inputs: r.GetInputs(), Summed: r.GetSummed()}
+		for _, out := range r.GetOutputs() {
+			list[i].Outputs = append(list[i].Outputs, &message.BlobRef{Hash: hash(d), Size: out.GetSize()})
+		}
+		if r.GetState() != nil {
+			list[i].State = hash(d)
+		}
+	}
+}
+
+// accuse says that one receipt of a sound log does not hold.
+func accuse(list []*message.Receipt, d *rand.Rand) {
+	if len(list) > 0 {
+		list[d.IntN(len(list))].State = hash(d)
+	}
+}
+
+// hash makes one up.
+func hash(d *rand.Rand) []byte {
+	b := make([]byte, 32)
+	for i := range b {
+		b[i] = byte(d.Uint32())
+	}
+	return b
 }
 
 // noise replaces a tensor by another one of the same size and strength.
@@ -85,6 +118,9 @@ func (a *Adversary) alter(r *rule, receipt *message.Receipt, outputs *[]message.
 	switch {
 	case r.lags:
 		return false
+	case r.answer != nil:
+		r.answer(receipt.GetReplayed(), r.dice)
+		return len(receipt.GetReplayed()) > 0
 	case r.fault != message.Fault_FAULT_NONE:
 		receipt.Fault, receipt.Note = r.fault, "so says an adversary"
 		receipt.Outputs, receipt.LossBits, *outputs = nil, 0, nil

@@ -1,0 +1,361 @@
+package orchestrator
+
+import (
+	"encoding/hex"
+	"slices"
+	"time"
+
+	"github.com/iota-train/iota/protocol/message"
+)
+
+// audit is work that is done again by somebody else: a segment of one miner's log, or one merged shard. It is drawn
+// when the receipts are in, ends with a verdict (verdict.go), and is given up when its challenge window closes.
+type audit struct {
+	Number     uint64 // from 1
+	Epoch      uint64
+	Stage      int
+	Shard      int // -1: a segment of the log of Miner
+	Miner      int // whose log it is, -1 for a shard
+	Session    []byte
+	First      bool // there is a reason to suspect somebody: it comes before the others
+	Lot        float64
+	Planted    bool     // altered, so that the receipts show no right answer: it is the validators who are checked
+	Parties    []party  // whose receipts are compared with what comes of it
+	Order      [][]byte // the encoded log, as judges get it
+	Units      float64  // of work
+	Checkpoint *ref     // that the log begins with
+	Segment    message.Segment
+	Private    *ref // state that the log begins with
+	State      *ref // that it resumes
+	Awaits     bool // its miner has not stored them yet
+	Asked      time.Duration
+	Blobs      []ref // that the log reads
+	Attempts   uint32
+	Need       int // answers wanted
+	Answers    []answer
+	Declined   []judge
+	Leases     []replayLease
+}
+
+// party is a miner whose word is at stake: its receipts, encoded, in the order of the log.
+type party struct {
+	Miner    int
+	Receipts [][]byte
+}
+
+// replayLease is a replay under way.
+type replayLease struct {
+	Judge   judge
+	Attempt uint32
+	Until   time.Duration
+}
+
+// AuditTotals are totals of the run. Work is in units: a micro-batch forward and back through a stage of mean cost.
+type AuditTotals struct {
+	Segments, Shards, Planted uint64  // drawn
+	Mismatches                uint64  // verdicts against a miner
+	Unverified                uint64  // drawn, but ended without a verdict
+	Work, Drawn               float64 // of all logs, of the replays drawn
+}
+
+// Bounds of audits.
+const (
+	maxLog      = 1 << 14 // receipts of a miner and an epoch that are kept
+	maxAudits   = 4096    // open at once; more are not drawn
+	maxAnswers  = 5       // to one audit: then it ends undecided
+	maxWithheld = 3       // epochs in a row with audits that a miner itself made impossible, before that is a failed verdict
+)
+
+// Shares of audits that check the validators: that two of them do, and that come once more, for two of them, in an altered
+// form. With both, no validator knows whether its answer is compared with another one's. They are part of the audit share:
+// a segment is drawn with the share over replays.
+const (
+	doubleShare  = 0.125
+	plantedShare = 0.0625
+	replays      = 1 + doubleShare + 2*plantedShare
+)
+
+// keepReceipt adds a receipt to what is kept of its miner's log: from its last LOAD or INSTALL on.
+func (o *Orchestrator) keepReceipt(m *miner, raw []byte, r *message.Receipt) {
+	if o.rules.GetAuditShare() <= 0 {
+		return
+	}
+	if r.GetTask().GetKind() == message.TaskKind_LOAD && r.GetFault() == message.Fault_FAULT_NONE {
+		m.Receipts, m.LogFull = nil, false
+	}
+	if m.LogFull = m.LogFull || len(m.Receipts) >= maxLog; !m.LogFull {
+		m.Receipts = append(m.Receipts, raw)
+	}
+}
+
+// drawAudits draws from the epoch that an install just ended. Every segment of a log and every shard is tossed for on its own, with
+// the audit share as probability, higher for a suspect miner: nobody knows before what will be replayed, and the dice
+// are cast when nothing can be changed any more. A merged shard that only one miner vouches for is always drawn.
+func (o *Orchestrator) drawAudits() {
+	if n := o.Unjudged; n > 0 {
+		o.alert("%d audits found no validator in time: start another one, or a new run with a lower audit share", n)
+		o.Unjudged = 0
+	}
+	if o.rules.GetAuditShare() <= 0 {
+		return
+	}
+	logs := make([][]*message.Receipt, len(o.Miners))
+	vouchers := map[message.Key][]party{} // of merged shards
+	for i, m := range o.Miners {
+		for _, raw := range m.Receipts {
+			r := opened(raw)
+			logs[i] = append(logs[i], r)
+			if key := r.GetTask().Key(); key.Kind == message.TaskKind_REDUCE {
+				vouchers[key] = append(vouchers[key], party{m.Number, [][]byte{raw}})
+			}
+		}
+	}
+	if o.validated() {
+		for i, m := range o.Miners {
+			o.drawLog(m, logs[i])
+		}
+		for _, s := range o.Stages {
+			for _, sh := range s.Shards {
+				o.drawShard(s, sh, vouchers)
+			}
+		}
+	}
+	for i, m := range o.Miners {
+		m.cutLog(o.Epoch, logs[i])
+	}
+}
+
+// cutLog forgets the log of an epoch but for the install that the next one's begins with.
+func (m *miner) cutLog(epoch uint64, log []*message.Receipt) {
+	from := len(log)
+	if len(m.Receipts) != from { // it was withdrawn meanwhile
+		return
+	}
+	for i, r := range log {
+		if id := r.GetTask(); id.GetKind() == message.TaskKind_INSTALL && id.GetEpoch() == epoch && r.GetFault() == message.Fault_FAULT_NONE {
+			from = i
+		}
+	}
+	m.Receipts = slices.Clone(m.Receipts[from:])
+	m.LogFull = false
+}
+
+// suspicion is the weight of a miner in the draw: 1 for one that nothing speaks against.
+func (o *Orchestrator) suspicion(m *miner) float64 { return 1 + float64(m.Disagreed) }
+
+// toss reports whether work of so suspect a miner is drawn.
+func (o *Orchestrator) toss(suspicion float64) bool {
+	return o.dice.Float64() < min(1, float64(o.rules.GetAuditShare()*suspicion)/replays)
+}
+
+// drawLog tosses for every segment of a miner's log.
+func (o *Orchestrator) drawLog(m *miner, log []*message.Receipt) {
+	total := 0.0
+	for _, r := range log {
+		total += o.units(r)
+	}
+	if total == 0 {
+		return
+	}
+	o.AuditTotals.Work += total
+	if m.Barred == "" && !m.sumsAcked(log) {
+		o.convict(m, Evidence{Epoch: o.Epoch, Stage: m.Stage, What: "its steps sum other gradients than were acknowledged to it"})
+		return
+	}
+	segments := message.Segments(log, o.keptStep())
+	if segments == nil { // it claims a slot that it cannot have
+		segments = []message.Segment{{Receipts: []int{0}}}
+		m.LogFull = true
+	}
+	for _, s := range segments {
+		if o.toss(o.suspicion(m)) && m.Barred == "" {
+			o.openLog(m, s, log)
+		}
+	}
+}
+
+// sumsAcked reports whether a log sums the gradients that were acknowledged, in their order. A replay could not tell:
+// what a step sums is part of what it is told.
+func (m *miner) sumsAcked(log []*message.Receipt) bool {
+	n, full := 0, m.LogFull
+	for _, r := range log {
+		for _, s := range r.GetSummed() {
+			if n >= len(m.Acks) || m.Acks[n].Batch != s.GetBatch() || m.Acks[n].Attempt != s.GetAttempt() {
+				return full
+			}
+			n++
+		}
+		if r.GetTask().GetKind() == message.TaskKind_SHARE && n < len(m.Acks) {
+			return full
+		}
+	}
+	return true
+}
+
+// keptStep is the last step of an epoch whose commitment's state miners keep.
+func (o *Orchestrator) keptStep() uint64 { return 2 * uint64(o.rules.GetInnerSteps()) }
+
+// openLog opens the audit of a segment of a miner's log.
+func (o *Orchestrator) openLog(m *miner, s message.Segment, log []*message.Receipt) {
+	a := &audit{Epoch: o.Epoch, Shard: -1, Miner: m.Number, Session: m.Session, Stage: m.Stage, Awaits: true, Segment: s,
+		First:   o.suspicion(m) > 1,
+		Parties: []party{{Miner: m.Number}}}
+	for i, at := range s.Receipts {
+		a.Parties[0].Receipts = append(a.Parties[0].Receipts, m.Receipts[at])
+		if i >= s.Own {
+			a.Units += o.units(log[at])
+		}
+	}
+	o.AuditTotals.Segments++
+	if !o.fillLog(a, m.LogFull) {
+		o.withheld(m, a)
+		return
+	}
+	o.open(a)
+	if o.dice.Float64() < plantedShare {
+		o.plant(*a)
+	}
+}
+
+// units is the work of a receipt.
+func (o *Orchestrator) units(r *message.Receipt) float64 {
+	efforts := map[message.TaskKind]float64{message.TaskKind_FORWARD: 1, message.TaskKind_EVALUATE: 1, message.TaskKind_BACKWARD: 2, message.TaskKind_LOSS: 3}
+	stage := int(r.GetTask().GetStage())
+	if r.GetFault() != message.Fault_FAULT_NONE || stage >= len(o.Stages) {
+		return 0
+	}
+	total := 0.0
+	for _, s := range o.Stages {
+		total += s.Cost
+	}
+	return float64(efforts[r.GetTask().GetKind()]/3) * float64(o.Stages[stage].Cost*float64(len(o.Stages))/total)
+}
+
+// fillLog prepares what judges get of a log, and reports whether it can be replayed: whether it begins with a known state
+// and every blob that it reads is at hand.
+func (o *Orchestrator) fillLog(a *audit, torn bool) bool {
+	receipts, size := a.Parties[0].Receipts, 0
+	first := opened(receipts[0])
+	switch kind := first.GetTask().GetKind(); {
+	case torn || first.GetFault() != message.Fault_FAULT_NONE:
+		return false
+	case kind == message.TaskKind_INSTALL && len(first.GetOutputs()) == 1:
+		start := newRef(first.GetOutputs()[0])
+		a.Checkpoint = &start
+		if !o.stored(start.Hash) {
+			return false
+		}
+	case kind != message.TaskKind_LOAD:
+		return false
+	}
+	for i, raw := range receipts {
+		r := opened(raw).Ordered()
+		b := message.Encode(r)
+		if a.Order, size = append(a.Order, b), size+len(b); size > maxOrder {
+			return false
+		}
+		begins := i == 0 && a.Checkpoint != nil
+		if !begins && !o.collect(a, r) {
+			return false
+		}
+	}
+	return true
+}
+
+// maxOrder bounds the log of an audit, in bytes: it and what comes of it must fit into a message.
+const maxOrder = message.MaxSize / 4
+
+// collect adds the blobs that a receipt reads to those of an audit.
+func (o *Orchestrator) collect(a *audit, r *message.Receipt) bool {
+	inputs := r.GetInputs()
+	switch f := r.GetFault(); f {
+	case message.Fault_MISSING_INPUT, message.Fault_FAILED:
+		return true // it is not done again
+	}
+	if r.ReadsTokens() && len(inputs) > 0 {
+		inputs = inputs[1:]
+	}
+	for _, hash := range inputs {
+		if len(hash) == 0 || slices.ContainsFunc(a.Blobs, func(b ref) bool { return string(b.Hash) == string(hash) }) {
+			continue
+		}
+		b, ok := o.Blobs[hex.EncodeToString(hash)]
+		if !ok {
+			return false
+		}
+		a.Blobs = append(a.Blobs, ref{hash, b.Size})
+	}
+	return true
+}
+
+func (o *Orchestrator) stored(hash []byte) bool {
+	_, ok := o.Blobs[hex.EncodeToString(hash)]
+	return ok
+}
+
+// drawShard tosses for a merged shard; one that a single miner vouches for, or about which two differed, is drawn in any
+// case. What is to be done is the core's own order, not the owners' word, and everybody who reduced the shard is a party:
+// two owners who agree on a wrong result are both found, and of two who differ the liar, also where nobody could arbitrate.
+func (o *Orchestrator) drawShard(s *stage, sh *shard, vouchers map[message.Key][]party) {
+	if sh.Final == nil && !sh.Disputed {
+		return
+	}
+	lone := sh.Results[0] == nil || sh.Results[1] == nil
+	if drawn := o.toss(1); !lone && !sh.Disputed && !drawn {
+		return
+	}
+	t := o.reduceTask(s, sh, 0)
+	r := &message.Receipt{Task: t.GetId(), Weights: t.GetWeights(), Elements: sh.To - sh.From}
+	for _, in := range t.GetInputs() {
+		r.Inputs = append(r.Inputs, in.GetHash())
+	}
+	a := &audit{Stage: s.Index, Shard: s.indexOf(sh), Miner: -1, Order: [][]byte{message.Encode(r)}, First: lone || sh.Disputed}
+	for _, p := range vouchers[t.GetId().Key()] {
+		done := len(opened(p.Receipts[0]).GetOutputs()) == 1
+		known := slices.ContainsFunc(a.Parties, func(q party) bool { return q.Miner == p.Miner })
+		if done && !known {
+			a.Parties = append(a.Parties, p)
+		}
+	}
+	o.AuditTotals.Shards++
+	if len(a.Parties) == 0 || !o.collect(a, r) {
+		o.AuditTotals.Unverified++
+		return
+	}
+	o.open(a)
+}
+
+// open adds an audit of this epoch to those under way.
+func (o *Orchestrator) open(a *audit) {
+	if len(o.Audits) >= maxAudits {
+		o.AuditTotals.Unverified++
+		return
+	}
+	o.AuditCount++
+	a.Number, a.Epoch, a.Need, a.Lot = o.AuditCount, o.Epoch, 1, o.dice.Float64()
+	if a.Planted || o.dice.Float64() < doubleShare {
+		a.Need = 2
+	}
+	o.AuditTotals.Drawn += a.Units * float64(a.Need)
+	o.Audits = append(o.Audits, a)
+}
+
+// plant adds an altered copy of an audit: the learning rate that its log begins with is the next number. Nobody can
+// answer it from receipts; the right answer is what two who compute it agree on.
+func (o *Orchestrator) plant(a audit) {
+	a.Planted, a.First, a.Parties, a.Order = true, false, nil, slices.Clone(a.Order)
+	first := opened(a.Order[0])
+	first.RateBits ^= 1
+	a.Order[0] = message.Encode(first)
+	o.AuditTotals.Planted++
+	o.open(&a)
+}
+
+// opened decodes a receipt that the core encoded or took in.
+func opened(raw []byte) *message.Receipt {
+	r, err := (&message.Result{Receipt: raw}).Open()
+	if err != nil {
+		return &message.Receipt{Task: &message.TaskID{}}
+	}
+	return r
+}

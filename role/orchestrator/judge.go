@@ -1,0 +1,151 @@
+package orchestrator
+
+import (
+	"encoding/hex"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/iota-train/iota/protocol/message"
+)
+
+// findJudge gives an audit to somebody who can do it now, and reports whether it did. It waits for a validator that is
+// busy; only where no other validator is left, and only for a second opinion, an uninvolved miner is asked.
+func (o *Orchestrator) findJudge(a *audit, busy map[judge]bool) bool {
+	var idle []judge
+	wait := false
+	for _, v := range o.Validators {
+		if v.Connected && v.Barred == "" && !a.knows(v.judge()) {
+			wait = true
+			if !busy[v.judge()] {
+				idle = append(idle, v.judge())
+			}
+		}
+	}
+	if !wait && (len(a.Answers) > 0 || a.Planted && len(a.Leases) > 0) {
+		idle = o.uninvolved(a, busy)
+	}
+	if len(idle) == 0 {
+		return false
+	}
+	j := idle[o.dice.IntN(len(idle))]
+	busy[j] = true
+	a.Attempts++
+	a.Leases = append(a.Leases, replayLease{j, a.Attempts, o.Now + time.Duration(o.rules.GetEpochDeadline())})
+	o.orderJudge(j, &message.Order{Kind: &message.Order_Task{Task: o.replayTask(a, a.Attempts)}})
+	return true
+}
+
+// uninvolved are the miners at work who could give a second opinion: no party, and none that was asked before.
+func (o *Orchestrator) uninvolved(a *audit, busy map[judge]bool) []judge {
+	var list []judge
+	for _, m := range o.Miners {
+		j := judge{false, m.Number}
+		party := m.Number == a.Miner || slices.ContainsFunc(a.Parties, func(p party) bool { return p.Miner == m.Number })
+		if m.active() && m.Connected && !m.hung() && !party && !a.knows(j) && !busy[j] {
+			list = append(list, j)
+		}
+	}
+	return list
+}
+
+// knows reports whether a judge has a part in an audit already, or had.
+func (a *audit) knows(j judge) bool {
+	return slices.Contains(a.Declined, j) || slices.ContainsFunc(a.Answers, func(x answer) bool { return x.Judge == j }) ||
+		slices.ContainsFunc(a.Leases, func(l replayLease) bool { return l.Judge == j })
+}
+
+// busyJudges are those who replay something now.
+func (o *Orchestrator) busyJudges() map[judge]bool {
+	busy := map[judge]bool{}
+	for _, a := range o.Audits {
+		for _, l := range a.Leases {
+			busy[l.Judge] = true
+		}
+	}
+	return busy
+}
+
+// freeJudge takes from a judge what it replays: others do it.
+func (o *Orchestrator) freeJudge(j judge) {
+	for _, a := range o.Audits {
+		a.Leases = slices.DeleteFunc(a.Leases, func(l replayLease) bool { return l.Judge == j })
+	}
+}
+
+// remindJudge repeats to a judge what it has to replay.
+func (o *Orchestrator) remindJudge(j judge) {
+	for _, a := range o.Audits {
+		for _, l := range a.Leases {
+			if l.Judge == j {
+				o.orderJudge(j, &message.Order{Kind: &message.Order_Task{Task: o.replayTask(a, l.Attempt)}})
+			}
+		}
+	}
+}
+
+// orderJudge sends an order to a judge.
+func (o *Orchestrator) orderJudge(j judge, order *message.Order) {
+	if j.Validator {
+		o.tell(o.Validators[j.Number], order)
+		return
+	}
+	o.send(o.Miners[j.Number], order)
+}
+
+// replayTask is what a judge gets: orders and inputs, nothing that came of them.
+func (o *Orchestrator) replayTask(a *audit, attempt uint32) *message.Task {
+	t := &message.Task{Attempt: attempt, Inputs: []*message.BlobRef{{}, {}, {}}, Id: &message.TaskID{
+		Kind: message.TaskKind_REPLAY, Epoch: a.Epoch, Stage: uint32(a.Stage), Batch: a.Number, Shard: uint32(max(0, a.Shard))}}
+	for i, r := range []*ref{a.Private, a.Checkpoint, a.State} {
+		if r != nil {
+			t.Inputs[i] = r.blob()
+		}
+	}
+	for _, b := range a.Blobs {
+		t.Inputs = append(t.Inputs, b.blob())
+	}
+	for _, raw := range a.Order {
+		t.Log = append(t.Log, opened(raw))
+	}
+	return t
+}
+
+// reads are all blobs that the judges of an audit need.
+func (a *audit) reads() []ref {
+	list := slices.Clone(a.Blobs)
+	for _, r := range []*ref{a.Private, a.Checkpoint, a.State} {
+		if r != nil {
+			list = append(list, *r)
+		}
+	}
+	return list
+}
+
+// keepForever keeps the blobs of an audit that found a miner wrong: with the journal they prove it to anybody.
+func (o *Orchestrator) keepForever(a *audit) {
+	for _, r := range a.reads() {
+		o.Blobs[hex.EncodeToString(r.Hash)] = blob{r.Size, math.MaxUint32}
+	}
+}
+
+// auditsRun reports whether audits are open that somebody connected can still end.
+func (o *Orchestrator) auditsRun() bool {
+	free := slices.ContainsFunc(o.Validators, func(v *validator) bool { return v.Connected && v.Barred == "" })
+	return free && slices.ContainsFunc(o.Audits, func(a *audit) bool {
+		return !a.Awaits && !o.stuck(a) || a.Awaits && o.Miners[a.Miner].Connected
+	})
+}
+
+// stuck reports whether an audit waits for a judge and nobody is there who could be one.
+func (o *Orchestrator) stuck(a *audit) bool {
+	if len(a.Leases) > 0 {
+		return false
+	}
+	for _, v := range o.Validators {
+		if v.Connected && v.Barred == "" && !a.knows(v.judge()) {
+			return false
+		}
+	}
+	return len(a.Answers) == 0 || len(o.uninvolved(a, nil)) == 0
+}

@@ -1,0 +1,370 @@
+package orchestrator
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/iota-train/iota/protocol/message"
+)
+
+// How a verdict comes about. A judge (a validator, or for a second opinion an uninvolved miner) is told what was to be
+// done and returns what comes of it; the core compares with the receipts. One word convicts nobody:
+//
+//   - An answer that equals the receipts passes: judge and miner agree. A share of audits wants two answers.
+//   - An answer that differs asks for another judge. What two judges agree on, to the last bit, is the truth: whoever's
+//     receipts differ from it gets a failed verdict, and whoever's answer differs is no judge any more.
+//   - While no two agree others are asked, at most maxAnswers in all. If nobody is left the audit ends undecided: the
+//     work is not verified, and nobody is charged.
+//
+// So a single validator, lying or broken, costs an honest miner nothing. Two that agree on one lie are believed.
+
+// judge is who replays an audit.
+type judge struct {
+	Validator bool
+	Number    int
+}
+
+func (v *validator) judge() judge { return judge{true, v.Number} }
+
+// answer is what a judge found, as one hash, and in what each party's receipts differ from it, "" if in nothing.
+type answer struct {
+	Judge   judge
+	Digest  []byte
+	Differs []string
+	At      []int // the receipt in which they do
+}
+
+// Evidence is a failed verdict. The journal has the signed receipts; the blobs that its replay reads are kept.
+type Evidence struct {
+	Miner   int // from 1
+	Key     []byte
+	Epoch   uint64
+	Stage   int
+	Receipt []byte // hash of the receipt that does not hold, nil if the state was withheld
+	What    string
+}
+
+// pursueAudits moves audits on: leases end, states are asked for, judges are found. Nothing else waits for it.
+func (o *Orchestrator) pursueAudits() {
+	if len(o.Audits) == 0 || o.Finished {
+		return
+	}
+	busy := o.busyJudges()
+	list := slices.Clone(o.Audits)
+	slices.SortStableFunc(list, func(a, b *audit) int {
+		return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(b.Epoch, a.Epoch), cmp.Compare(a.Lot, b.Lot))
+	})
+	for _, a := range list {
+		a.Leases = slices.DeleteFunc(a.Leases, func(l replayLease) bool {
+			if late := o.Now >= l.Until; late {
+				o.Counters.LeasesExpired++
+				a.Declined = append(a.Declined, l.Judge)
+				return true
+			}
+			return false
+		})
+		switch {
+		case o.outdated(a):
+			o.giveUpAudit(a)
+		case a.Awaits:
+			o.askState(a)
+		default:
+			for len(a.Leases)+len(a.Answers) < a.Need && o.findJudge(a, busy) {
+			}
+		}
+	}
+}
+
+// rank orders audits for judges: what needs another opinion, what there is a reason for, and the others. Among equals the
+// newest epoch comes first, in an order by lot: where validators are too few, some audits end without a verdict whatever
+// the order, so the others' verdicts come early, and no miner is safer than another.
+func (a *audit) rank() int {
+	switch {
+	case len(a.Answers) > 0:
+		return 0
+	case a.First:
+		return 1
+	}
+	return 2
+}
+
+// outdated reports whether an audit cannot end any more, or need not: its window closed, its miner lost its state with
+// its process, or was withdrawn.
+func (o *Orchestrator) outdated(a *audit) bool {
+	if o.Epoch > a.Epoch+uint64(max(1, o.rules.GetChallengeWindow())) {
+		return true
+	}
+	if a.State == nil && a.Segment.Step > 0 && o.Epoch > a.Epoch+1 {
+		return true // miners keep states at steps no longer
+	}
+	if a.Miner >= 0 {
+		m := o.Miners[a.Miner]
+		return m.Barred != "" || a.Awaits && !bytes.Equal(m.Session, a.Session)
+	}
+	return !slices.ContainsFunc(a.Parties, func(p party) bool { return o.Miners[p.Miner].Barred == "" })
+}
+
+// giveUpAudit ends an audit without a verdict. A miner that worked on and kept its state back is charged with it.
+func (o *Orchestrator) giveUpAudit(a *audit) {
+	if a.Awaits && a.Asked > 0 {
+		m := o.Miners[a.Miner]
+		if m.Connected && bytes.Equal(m.Session, a.Session) && m.LastDone > a.Asked+time.Duration(o.rules.GetLease()) {
+			o.withheld(m, a)
+			return
+		}
+	}
+	o.endAudit(a)
+	o.AuditTotals.Unverified++
+	if a.Awaits {
+		o.unproven(o.Miners[a.Miner], a.Epoch)
+	}
+	if !a.Awaits && len(a.Answers) == 0 && len(a.Declined) == 0 {
+		o.Unjudged++
+	}
+}
+
+// endAudit takes an audit off the list. Judges at work on it may stop.
+func (o *Orchestrator) endAudit(a *audit) {
+	for _, l := range a.Leases {
+		o.orderJudge(l.Judge, &message.Order{Kind: &message.Order_Cancel{Cancel: &message.Cancel{Task: o.replayTask(a, 0).GetId(), Attempt: l.Attempt}}})
+	}
+	o.Audits = slices.DeleteFunc(o.Audits, func(b *audit) bool { return b == a })
+}
+
+// withheld ends an audit that a miner itself made impossible. It leaves the work unverified; whoever does so in one epoch
+// after the other, though it works on, has something to hide.
+func (o *Orchestrator) withheld(m *miner, a *audit) {
+	o.endAudit(a)
+	o.AuditTotals.Unverified++
+	o.unproven(m, a.Epoch)
+	if m.WithheldIn > a.Epoch {
+		return
+	}
+	m.WithheldIn = a.Epoch + 1
+	if m.Withheld++; m.Withheld >= maxWithheld {
+		o.convict(m, Evidence{Epoch: a.Epoch, Stage: a.Stage, What: "it does not give what its log could be replayed with"})
+	}
+}
+
+// askState has a miner store the states that the segment of an audit needs: the private one of the epoch's start, and the
+// one that it resumes. What another audit asks for already, it gets too.
+func (o *Orchestrator) askState(a *audit) {
+	m := o.Miners[a.Miner]
+	if a.Asked > 0 || !m.Connected {
+		return
+	}
+	asked := func(step uint64) bool {
+		return slices.ContainsFunc(o.Audits, func(b *audit) bool {
+			return b.Asked > 0 && b.Miner == a.Miner && b.Epoch == a.Epoch && (step == 0 || b.Segment.Step == step)
+		})
+	}
+	for _, step := range a.lacks() {
+		if !asked(step) {
+			o.sendTask(m, o.stateTask(a, step))
+		}
+	}
+	a.Asked = max(1, o.Now)
+}
+
+// lacks are the steps whose state an audit waits for, 0 for the epoch's start.
+func (a *audit) lacks() []uint64 {
+	var steps []uint64
+	if a.Miner >= 0 && a.Private == nil {
+		steps = append(steps, 0)
+	}
+	if a.Segment.Step > 0 && a.State == nil {
+		steps = append(steps, a.Segment.Step)
+	}
+	return steps
+}
+
+func (o *Orchestrator) stateTask(a *audit, step uint64) *message.Task {
+	return &message.Task{Attempt: 1, Id: &message.TaskID{Kind: message.TaskKind_STATE, Epoch: a.Epoch, Stage: uint32(a.Stage), Batch: step}}
+}
+
+// remindStates repeats to a returning miner which states it is asked for.
+func (o *Orchestrator) remindStates(m *miner) {
+	for _, a := range o.Audits {
+		if a.Miner == m.Number && a.Asked > 0 {
+			for _, step := range a.lacks() {
+				o.sendTask(m, o.stateTask(a, step))
+			}
+		}
+	}
+	o.remindJudge(judge{false, m.Number})
+}
+
+// stateGiven takes in a state, which judges compute the commitment of, for all audits that wait for it.
+func (o *Orchestrator) stateGiven(m *miner, r *message.Receipt) {
+	id := r.GetTask()
+	for _, a := range slices.Clone(o.Audits) {
+		if a.Miner != m.Number || a.Epoch != id.GetEpoch() || a.Stage != int(id.GetStage()) || !slices.Contains(a.lacks(), id.GetBatch()) {
+			continue
+		}
+		switch {
+		case r.GetFault() != message.Fault_FAULT_NONE || len(r.GetOutputs()) != 1:
+			o.withheld(m, a)
+			continue
+		case id.GetBatch() == 0:
+			a.Private = &ref{}
+			*a.Private = newRef(r.GetOutputs()[0])
+		default:
+			a.State = &ref{}
+			*a.State = newRef(r.GetOutputs()[0])
+		}
+		a.Awaits, m.Withheld = len(a.lacks()) > 0, 0
+	}
+}
+
+// replayed takes in a judge's answer. One that could not do it, for instance because a blob is lost, is passed over.
+func (o *Orchestrator) replayed(j judge, r *message.Receipt) {
+	for _, a := range o.Audits {
+		i := slices.IndexFunc(a.Leases, func(l replayLease) bool { return l.Judge == j && l.Attempt == r.GetAttempt() })
+		if a.Number != r.GetTask().GetBatch() || r.GetTask().GetKind() != message.TaskKind_REPLAY || i < 0 {
+			continue
+		}
+		a.Leases = slices.Delete(a.Leases, i, i+1)
+		if r.GetFault() != message.Fault_FAULT_NONE {
+			a.Declined = append(a.Declined, j)
+			if len(a.Declined) >= maxAnswers {
+				o.giveUpAudit(a)
+			}
+			return
+		}
+		a.Answers = append(a.Answers, a.compare(j, r))
+		o.decide(a)
+		return
+	}
+}
+
+// compare makes an answer of what a judge found: its hash, and where each party's receipts differ from it.
+func (a *audit) compare(j judge, r *message.Receipt) answer {
+	var all bytes.Buffer
+	for _, e := range r.GetReplayed() {
+		all.Write(message.HashBytes(message.Encode(e)))
+	}
+	x := answer{Judge: j, Digest: message.HashBytes(all.Bytes())}
+	for _, p := range a.Parties {
+		what, at := "", 0
+		for i, raw := range p.Receipts {
+			want := a.Segment.Want(i, opened(raw))
+			if a.Shard >= 0 {
+				want.Attempt = 0 // each owner's order had its own
+			}
+			if i >= len(r.GetReplayed()) {
+				what = "it cannot be true: " + r.GetNote()
+			} else {
+				what = message.Differs(r.GetReplayed()[i], want)
+			}
+			if what != "" {
+				what, at = fmt.Sprintf("%s: %s", want.GetTask().Key(), what), i
+				break
+			}
+		}
+		if what == "" && len(r.GetReplayed()) != len(p.Receipts) {
+			what = "more comes of it than the log has"
+		}
+		x.Differs, x.At = append(x.Differs, plain(what)), append(x.At, at)
+	}
+	return x
+}
+
+// decide ends an audit if its answers suffice, or asks for one more.
+func (o *Orchestrator) decide(a *audit) {
+	for i, x := range a.Answers {
+		same := func(y answer) bool { return bytes.Equal(x.Digest, y.Digest) }
+		confirmed := slices.ContainsFunc(a.Answers[i+1:], same)
+		fits := !slices.ContainsFunc(x.Differs, func(what string) bool { return what != "" })
+		if confirmed || !a.Planted && a.Need == 1 && fits {
+			o.conclude(a, x)
+			return
+		}
+	}
+	switch {
+	case len(a.Answers) < a.Need:
+	case len(a.Answers) >= maxAnswers:
+		o.alert("%s: %d judges gave as many different answers: nobody is believed", a.name(), maxAnswers)
+		o.giveUpAudit(a)
+	default:
+		a.Need = len(a.Answers) + 1
+	}
+}
+
+func (a *audit) name() string {
+	if a.Shard >= 0 {
+		return fmt.Sprintf("audit %d of shard %d of stage %d, epoch %d", a.Number, a.Shard, a.Stage, a.Epoch)
+	}
+	return fmt.Sprintf("audit %d of miner %d, epoch %d", a.Number, a.Miner+1, a.Epoch)
+}
+
+// conclude gives the verdicts: on those whose work it was, and on those who judged.
+func (o *Orchestrator) conclude(a *audit, truth answer) {
+	o.endAudit(a)
+	failed := slices.ContainsFunc(truth.Differs, func(what string) bool { return what != "" })
+	for _, x := range a.Answers {
+		right := bytes.Equal(x.Digest, truth.Digest)
+		o.judged(x.Judge, a, right, failed)
+	}
+	for i, p := range a.Parties {
+		m := o.Miners[p.Miner]
+		switch {
+		case truth.Differs[i] == "":
+			m.Passed++
+			continue
+		case m.Barred != "":
+			continue // it has its verdict, and no part in the run
+		}
+		o.keepForever(a)
+		o.convict(m, Evidence{Epoch: a.Epoch, Stage: a.Stage, Receipt: message.HashBytes(p.Receipts[truth.At[i]]), What: truth.Differs[i]})
+	}
+}
+
+// judged credits a judge whose answer was confirmed, or withdraws it.
+func (o *Orchestrator) judged(j judge, a *audit, right, mismatch bool) {
+	if !j.Validator {
+		if !right {
+			o.refuted(o.Miners[j.Number])
+		}
+		return
+	}
+	v := o.Validators[j.Number]
+	if !right {
+		v.Wrong++
+		o.barValidator(v, "others agree on another outcome of "+a.name()+": its replays are not to be trusted; check the machine's memory, then join with a new key")
+		return
+	}
+	v.Replays++
+	if mismatch {
+		v.Mismatches++
+	}
+	o.credited(v, a.Units)
+}
+
+// convict is a failed verdict: evidence, the end of the miner's part in the run, and of its pay.
+func (o *Orchestrator) convict(m *miner, e Evidence) {
+	e.Miner, e.Key = m.Number+1, m.Key
+	m.Failed++
+	o.AuditTotals.Mismatches++
+	o.Evidence = append(o.Evidence, e)
+	o.alert("miner %d failed an audit of epoch %d: %s", e.Miner, e.Epoch, e.What)
+	if m.Barred == "" {
+		o.bar(m, "a replay of its work of epoch "+fmt.Sprint(e.Epoch)+" does not give what it stated: "+e.What)
+	}
+	o.failed(m, e.Epoch, e.What)
+}
+
+// failed is called once for each failed verdict, with the epoch whose work it is about. Here the escrow of the miner is
+// burned.
+func (o *Orchestrator) failed(*miner, uint64, string) {}
+
+// unproven is called when work of a miner that was drawn, or that would have been drawn for, cannot be replayed because
+// the miner lost or kept back its log or its state. It is nobody's fault, but such work is not verified: here its pay stays
+// away.
+func (o *Orchestrator) unproven(*miner, uint64) {}
+
+// credited is called once for each confirmed answer of a validator, a planted one included, with the units of work that
+// it replayed. Here it is paid; barValidator takes back what it has.
+func (o *Orchestrator) credited(v *validator, units float64) { v.Units += units }
