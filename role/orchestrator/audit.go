@@ -140,8 +140,17 @@ func (m *miner) cutLog(epoch uint64, log []*message.Receipt) {
 	m.LogFull = false
 }
 
-// suspicion is the weight of a miner in the draw: 1 for one that nothing speaks against.
-func (o *Orchestrator) suspicion(m *miner) float64 { return 1 + float64(m.Disagreed) }
+// suspicion is the weight of a miner in the draw: 1 for one that nothing speaks against. Flags say less than a lost
+// arbitration, and honest miners get one now and then: so they direct audits and cost nothing.
+func (o *Orchestrator) suspicion(m *miner) float64 {
+	s := 1 + float64(m.Disagreed)
+	for _, flag := range []bool{m.Clasp.Flagged, m.Screened} {
+		if flag {
+			s++
+		}
+	}
+	return s
+}
 
 // toss reports whether work of so suspect a miner is drawn.
 func (o *Orchestrator) toss(suspicion float64) bool {

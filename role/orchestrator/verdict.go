@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/iota-train/iota/protocol/ledger"
 	"github.com/iota-train/iota/protocol/message"
 )
 
@@ -353,18 +354,11 @@ func (o *Orchestrator) convict(m *miner, e Evidence) {
 	if m.Barred == "" {
 		o.bar(m, "a replay of its work of epoch "+fmt.Sprint(e.Epoch)+" does not give what it stated: "+e.What)
 	}
-	o.failed(m, e.Epoch, e.What)
+	o.burn(m, 0, e.What) // a verdict is a sample, and says little of the epochs before its own
 }
 
-// failed is called once for each failed verdict, with the epoch whose work it is about. Here the escrow of the miner is
-// burned.
-func (o *Orchestrator) failed(*miner, uint64, string) {}
-
-// unproven is called when work of a miner that was drawn, or that would have been drawn for, cannot be replayed because
-// the miner lost or kept back its log or its state. It is nobody's fault, but such work is not verified: here its pay stays
-// away.
-func (o *Orchestrator) unproven(*miner, uint64) {}
-
-// credited is called once for each confirmed answer of a validator, a planted one included, with the units of work that
-// it replayed. Here it is paid; barValidator takes back what it has.
-func (o *Orchestrator) credited(v *validator, units float64) { v.Units += units }
+// credited has a validator paid for a confirmed answer, a planted one included: the units of work that it replayed.
+func (o *Orchestrator) credited(v *validator, units float64) {
+	v.Units += units
+	o.creditReplay(v.Key, uint64(units*float64(ledger.Whole)/float64(len(o.Stages))))
+}
