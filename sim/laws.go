@@ -25,6 +25,7 @@ type laws struct {
 	now    time.Duration
 	checks uint64
 	books  ledger.Reader
+	pages  bytes.Buffer // of the ledger, as they left
 }
 
 // work is a micro-batch in a stage.

@@ -17,6 +17,7 @@ func (l *laws) booksHold(out []*message.Outbound) error {
 	for _, o := range out {
 		if page := o.GetLedger(); page != nil {
 			pages = true
+			l.pages.Write(page)
 			if err := l.books.Page(message.Hash(config), page); err != nil {
 				return fmt.Errorf("ledger: %w", err)
 			}
