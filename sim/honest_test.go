@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"bytes"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -12,12 +10,10 @@ import (
 	"time"
 
 	"github.com/iota-train/iota/protocol/clasp"
-	"github.com/iota-train/iota/protocol/ledger"
-	"github.com/iota-train/iota/role/manifest"
 	"github.com/iota-train/iota/role/orchestrator"
 )
 
-var honestSeeds = flag.Int("honestseeds", 3, "how many simulations of honest participants to run")
+var honestSeeds = flag.Int("honestseeds", usualHonest, "how many simulations of honest participants to run")
 
 // honestRun is a simulation in which everybody is honest: machines are slow, die, come back with and without what they
 // saved, join, and lose their connections. What the run says of them is counted while it goes on.
@@ -32,9 +28,9 @@ type honestRun struct {
 type honestCounts struct {
 	epochs, evaluations, flagged, screened  int
 	passed, unverified, segments, shards    uint64
-	emissions, probations, unproven         int
-	emitted, burned, late                   uint64 // micro-units: earned; burned as unproven. Micro-batches of late work
-	merged, unmerged                        uint64
+	emissions, probations, unproven         int     // entries of the ledger
+	emitted, burned                         uint64  // micro-units: earned, and of that burned as unproven
+	merged, unmerged, late                  uint64  // micro-batches, by stage; of the unmerged those that were paid
 	spread                                  float64 // widest in one epoch: most pay per unit of work over least, less 1
 	kills, revivals, joins, restarts, vkill int
 }
@@ -183,91 +179,6 @@ func (h *honestRun) nobodyIsBlamed() error {
 		c.merged, c.unmerged = c.merged+s.Merged, c.unmerged+s.Unmerged
 	}
 	return nil
-}
-
-// payIsEqual: within one epoch a micro-batch brings its stage's share of the cost times the same price, to within 2 %.
-// The stage and how much was acknowledged are the books of the laws; amounts are the ledger's entries. What is done in
-// probation is priced alike and burned.
-func (h *honestRun) payIsEqual() error {
-	prices := map[uint64][2]float64{} // least and most per unit of cost, by epoch
-	stages := h.stagesOf()
-	for line := range bytes.Lines(h.sim.laws.pages.Bytes()) {
-		var e ledger.Entry
-		if err := json.Unmarshal(line, &e); err != nil {
-			return err
-		}
-		h.tally(e)
-		if e.Kind == ledger.Slash || e.Kind == ledger.Forfeit {
-			return fmt.Errorf("entry %+v though nobody cheats", e)
-		}
-		if e.Kind != ledger.Emission && e.Kind != ledger.Probation {
-			continue
-		}
-		cost, err := h.costOf(e, stages[string(e.Key)])
-		if err != nil {
-			return err
-		}
-		price, known := float64(e.Amount)/cost, prices[e.Of]
-		if known[1] == 0 {
-			known = [2]float64{price, price}
-		}
-		known = [2]float64{min(known[0], price), max(known[1], price)}
-		prices[e.Of], h.counts.spread = known, max(h.counts.spread, known[1]/known[0]-1)
-		if known[1] > 1.02*known[0] {
-			return fmt.Errorf("in epoch %d a unit of work brings from %v to %v: %+v", e.Of, known[0], known[1], e)
-		}
-	}
-	return nil
-}
-
-// tally sums up entries.
-func (h *honestRun) tally(e ledger.Entry) {
-	c := &h.counts
-	switch e.Kind {
-	case ledger.Emission:
-		c.emissions, c.emitted = c.emissions+1, c.emitted+e.Amount
-	case ledger.Probation:
-		c.probations++
-	case ledger.Unproven:
-		c.unproven, c.burned = c.unproven+1, c.burned+e.Amount
-	}
-}
-
-// stagesOf are the micro-batches that were acknowledged to each key, by epoch and stage.
-func (h *honestRun) stagesOf() map[string]map[[2]uint64]uint64 {
-	list := map[string]map[[2]uint64]uint64{}
-	for w, a := range h.sim.laws.acked {
-		if list[a.miner] == nil {
-			list[a.miner] = map[[2]uint64]uint64{}
-		}
-		list[a.miner][[2]uint64{a.epoch, uint64(w.stage)}]++
-	}
-	return list
-}
-
-// costOf is the cost of an entry's micro-batches, in forwards of the model. A key that was moved between stages may have
-// late work of the one and merged work of the other in an entry: only then the entry's own sum is taken.
-func (h *honestRun) costOf(e ledger.Entry, acked map[[2]uint64]uint64) (float64, error) {
-	shape, total, all := manifest.Shape(h.sim.config.Manifest), 0.0, uint64(0)
-	var stages []uint64
-	for at, n := range acked {
-		if at[0] <= e.Of {
-			all += n
-			if !slices.Contains(stages, at[1]) {
-				stages = append(stages, at[1])
-			}
-		}
-	}
-	if e.Batches > all {
-		return 0, fmt.Errorf("%d micro-batches were acknowledged, and more are paid: %+v", all, e)
-	}
-	for stage := range shape.Stages() {
-		total += float64(shape.Cost(stage))
-	}
-	if len(stages) == 1 {
-		return float64(e.Batches) * float64(shape.Cost(int(stages[0]))) / total, nil
-	}
-	return float64(e.Work) / ledger.Whole, nil
 }
 
 func TestHonestParticipantsAreNeverBlamedAndPaidAlike(t *testing.T) {

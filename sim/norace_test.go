@@ -2,4 +2,7 @@
 
 package sim
 
-const usualSeeds = 150
+const (
+	usualSeeds  = 150
+	usualHonest = 3
+)

@@ -2,5 +2,8 @@
 
 package sim
 
-// usualSeeds are few where every simulation takes ten times as long.
-const usualSeeds = 15
+// Simulations are few where each takes ten times as long.
+const (
+	usualSeeds  = 15
+	usualHonest = 1
+)

@@ -23,6 +23,7 @@ type audit struct {
 	Parties    []party  // whose receipts are compared with what comes of it
 	Order      [][]byte // the encoded log, as judges get it
 	Units      float64  // of work
+	Unmerged   uint64   // micro-batches that no merge pays for
 	Checkpoint *ref     // that the log begins with
 	Segment    message.Segment
 	Private    *ref // state that the log begins with
@@ -215,6 +216,7 @@ func (o *Orchestrator) openLog(m *miner, s message.Segment, log []*message.Recei
 			a.Units += o.units(log[at])
 		}
 	}
+	a.Unmerged = o.unmergedIn(m, s, log)
 	o.AuditTotals.Segments++
 	if !o.fillLog(a, m.LogFull) {
 		o.withheld(m, a)

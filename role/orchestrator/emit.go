@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/iota-train/iota/protocol/ledger"
 	"github.com/iota-train/iota/protocol/message"
@@ -108,9 +109,29 @@ func (o *Orchestrator) creditReplay(key []byte, units uint64) {
 	o.Books.Replays = credit(o.Books.Replays, ledger.Work{Key: key, Batches: batches, Units: units})
 }
 
+// unmergedIn counts the micro-batches whose gradients a segment computed, that were acknowledged, and that are no part of
+// what the epoch's install took in. Each counts in one segment of its epoch only, however often its miner states it, so
+// that a verdict pays it once.
+func (o *Orchestrator) unmergedIn(m *miner, s message.Segment, log []*message.Receipt) (batches uint64) {
+	if st, me := o.memberOf(m); st == nil || me != nil && me.merged() && st.CheckpointOf == o.Epoch+1 {
+		return 0
+	}
+	own := s.Receipts[s.Own:]
+	for _, a := range m.Acks {
+		at := slices.IndexFunc(log, func(r *message.Receipt) bool {
+			id, done := r.GetTask(), r.GetFault() == message.Fault_FAULT_NONE
+			return done && id.GetKind() == a.Kind && id.GetEpoch() == o.Epoch && id.GetBatch() == a.Batch && r.GetAttempt() == a.Attempt
+		})
+		if slices.Contains(own, at) {
+			batches++
+		}
+	}
+	return batches
+}
+
 // creditUnmerged has work paid that was acknowledged but not merged, because its miner died, was late or did too little:
 // so many micro-batches of a stage, at the price of merged ones. Nothing else pays for it, so it is called only for what
-// a replay found good, and once for each micro-batch.
+// a replay found good, and once for each micro-batch. What is found good after the last page of a run is not paid.
 func (o *Orchestrator) creditUnmerged(m *miner, stage int, batches uint64) {
 	o.Books.Late = credit(o.Books.Late, ledger.Work{
 		Number: m.Number, Key: m.Key, Batches: batches, Units: o.unitsOf(stage, batches),

@@ -175,10 +175,12 @@ func (o *Orchestrator) dropAll(m *miner) {
 	o.send(m, &message.Order{Kind: &message.Order_Cancel{Cancel: &message.Cancel{}}})
 }
 
-// forget drops what the miner's old process knew: its state and its gradients that no merge has taken in.
+// forget drops what the miner's old process knew: its state and its gradients that no merge has taken in. If its share is
+// part of a merge under way, that work will not be drawn any more, so it is not paid. Gradients that no merge will take in
+// are not paid anyway, and what the new process does until the epoch's end can be replayed as any other's.
 func (o *Orchestrator) forget(m *miner) {
 	m.Uploaded, m.Faults = 0, 0
-	if len(m.Receipts) > 0 && len(m.Acks) > 0 {
+	if _, me := o.memberOf(m); me != nil && me.merged() && len(m.Receipts) > 0 {
 		o.unproven(m, o.Epoch)
 	}
 	m.Receipts, m.LogFull = nil, false

@@ -314,6 +314,9 @@ func (o *Orchestrator) conclude(a *audit, truth answer) {
 		switch {
 		case truth.Differs[i] == "":
 			m.Passed++
+			if a.Unmerged > 0 {
+				o.creditUnmerged(m, a.Stage, a.Unmerged)
+			}
 			continue
 		case m.Barred != "":
 			continue // it has its verdict, and no part in the run
