@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/iota-train/iota/edge/store"
+	"github.com/iota-train/iota/protocol/ledger"
 	"github.com/iota-train/iota/protocol/message"
 	"github.com/iota-train/iota/role/orchestrator"
 )
@@ -23,6 +24,7 @@ type laws struct {
 	barred map[int]bool
 	now    time.Duration
 	checks uint64
+	books  ledger.Reader
 }
 
 // work is a micro-batch in a stage.
@@ -48,8 +50,7 @@ func (l *laws) check(out []*message.Outbound) {
 	l.checks++
 	for _, law := range []func([]*message.Outbound) error{
 		l.timeGoesOn, l.onlyStoredInputs, l.acknowledgedOnce, l.nothingIsLost, l.booksBalance, l.deadlinesHold, l.boundsHold,
-		l.replicasAreEqual, l.checkpointsAreStored, l.honestMinersStay,
-		l.verdictsAreTrue, l.auditsAreBounded,
+		l.replicasAreEqual, l.checkpointsAreStored, l.honestMinersStay, l.booksHold, l.verdictsAreTrue, l.auditsAreBounded,
 	} {
 		if err := law(out); err != nil {
 			l.sim.fail("%v", err)

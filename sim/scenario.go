@@ -11,6 +11,7 @@ import (
 	"github.com/iota-train/iota/learn/data"
 	"github.com/iota-train/iota/learn/kernel"
 	"github.com/iota-train/iota/learn/model"
+	"github.com/iota-train/iota/protocol/aggregate"
 	"github.com/iota-train/iota/protocol/message"
 	"github.com/iota-train/iota/role/manifest"
 	"github.com/iota-train/iota/role/orchestrator"
@@ -69,8 +70,12 @@ func (c *Scenario) do(name string, a *arguments) ([]string, error) {
 		return c.view(), nil
 	case "miners":
 		return c.miners(), nil
+	case "clasp":
+		return c.clasp(), nil
 	case "totals":
 		return c.totals(), nil
+	case "pay":
+		return c.pay(), nil
 	case "audits":
 		return c.audits(), nil
 	case "hashes":
@@ -214,7 +219,7 @@ func sampleText() (*data.Dataset, error) {
 // own, so that better defaults for real runs leave the transcripts as they are.
 func scenarioRules(a *arguments) *message.Rules {
 	r := &message.Rules{
-		CommitEvery: uint32(a.number("c", 4)), Aggregate: "mean", LearningRate: 3e-3, WarmupTokens: 20_000, Clip: 1, WeightDecay: 0.1,
+		CommitEvery: uint32(a.number("c", 4)), LearningRate: 3e-3, WarmupTokens: 20_000, Clip: 1, WeightDecay: 0.1,
 		MaxMiners: mostMiners,
 	}
 	r.Epochs = uint32(a.number("epochs", 3))
@@ -223,12 +228,12 @@ func scenarioRules(a *arguments) *message.Rules {
 	r.Quorum = a.float("q", 1)
 	r.MaxSlots = uint32(a.number("slots", 3))
 	r.KeepEpochs = uint32(a.number("keep", 1))
-	if r.AuditShare = a.float("audit", 0); r.AuditShare > 0 {
-		r.ChallengeWindow = uint32(a.number("window", 2))
-	}
+	r.AuditShare = a.float("audit", 0)
 	r.Recompute = a.flag("recompute")
-	r.Share = a.text("share", "f32")
+	r.Share, r.Aggregate = a.text("share", "f32"), a.text("aggregate", aggregate.Mean)
 	r.OuterRate, r.OuterMomentum = a.float("outer", 1), a.float("momentum", 0)
+	r.BudgetPerToken, r.ValidatorPart = uint64(a.number("budget", 1000)), uint32(a.number("part", 0))
+	r.ChallengeWindow, r.Probation = uint32(a.number("window", 2)), uint32(a.number("probation", 8))
 	for _, d := range []struct {
 		name    string
 		value   *int64

@@ -50,8 +50,30 @@ func (c *Scenario) miners() []string {
 		if m.Stage >= 0 {
 			stage = fmt.Sprintf("stage %d", m.Stage)
 		}
-		lines = append(lines, fmt.Sprintf("miner %d: %s, %s, %d forwards, %d backwards, %d steps, agreement %.2f", m.Number, stage,
-			m.State, m.Forwards, m.Backwards, m.Steps, m.Agreement))
+		line := fmt.Sprintf("miner %d: %s, %s, %d forwards, %d backwards, %d steps, agreement %.2f", m.Number, stage,
+			m.State, m.Forwards, m.Backwards, m.Steps, m.Agreement)
+		if m.Screened {
+			line += ", screened"
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// clasp shows what the losses say of each miner.
+func (c *Scenario) clasp() []string {
+	var lines []string
+	for _, m := range c.sim.View().Miners {
+		e, verdict := m.Clasp, ""
+		switch {
+		case e.Flagged:
+			verdict = ", flagged"
+		case e.Peers == 0:
+			lines = append(lines, fmt.Sprintf("miner %d: %d samples, not compared", m.Number, e.Samples))
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("miner %d: %d samples in stage %d, %+.3f (error %.3f, allowed %.3f), z %.1f%s", m.Number,
+			e.Samples, e.Stage, e.Effect, e.Error, e.Allowance, e.Z, verdict))
 	}
 	return lines
 }

@@ -21,6 +21,7 @@ import (
 // A run's folder:
 //
 //	journal.db, journal.db.*  the orchestrator's events, with its secret
+//	ledger                    who earned what: signed lines of text (iota ledger)
 //	blobs/                    activations, shares, checkpoints
 //	miners/N/key, state       of each miner
 //	validators/N/key          of each validator
@@ -51,7 +52,10 @@ func openFolder(path string) (*folder, error) {
 	return &folder{path, j, blobs}, nil
 }
 
-const journalName = "journal.db"
+const (
+	journalName = "journal.db"
+	ledgerName  = "ledger"
+)
 
 // explain adds to an error what the user can do about it.
 func explain(err error) error {

@@ -38,6 +38,7 @@ type network struct {
 	keys       []ed25519.PrivateKey // one per miner
 	validators []ed25519.PrivateKey // one per validator
 	folder     func(i int) string   // of miner i's state; "" for none
+	ledger     string               // path of the ledger; "" for none
 	liars      []misbehaviour
 	link       transport.Link
 	log        *slog.Logger
@@ -51,7 +52,7 @@ func (n *network) open() (err error) {
 	if n.numerics, err = kernel.ParseNumerics(n.manifest.GetNumerics()); err != nil {
 		return err
 	}
-	n.hub, err = node.OpenHub(node.HubConfig{Journal: n.journal, Blobs: n.blobs, Log: n.log})
+	n.hub, err = node.OpenHub(node.HubConfig{Journal: n.journal, Blobs: n.blobs, Ledger: n.ledger, Log: n.log})
 	return err
 }
 

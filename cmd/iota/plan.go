@@ -16,6 +16,7 @@ import (
 	"github.com/iota-train/iota/learn/kernel"
 	"github.com/iota-train/iota/learn/model"
 	"github.com/iota-train/iota/learn/tensor"
+	"github.com/iota-train/iota/protocol/aggregate"
 	"github.com/iota-train/iota/protocol/message"
 	"github.com/iota-train/iota/role/manifest"
 )
@@ -86,13 +87,14 @@ func (o *options) check(c model.Config) error {
 		return usagef("--validators %d: use 0 to %d", o.validators, most)
 	case !(o.auditShare >= 0 && o.auditShare <= 1):
 		return usagef("--audit-share %v: use a share from 0 to 1", o.auditShare)
-	case o.aggregate != "mean":
-		return usagef("--aggregate %q: only mean is built yet", o.aggregate)
 	case o.length < 0:
 		return usagef("--for %v: use a time above 0", o.length)
 	}
 	if dt, err := tensor.ParseDType(o.share); err != nil || dt == "" {
 		return usagef("--share %q: use f32, bf16 or int8", o.share)
+	}
+	if _, err := aggregate.New(o.aggregate); err != nil {
+		return usagef("--%w", err)
 	}
 	if _, err := kernel.ParsePrecision(o.precision); err != nil {
 		return usagef("--%w", err)
@@ -151,7 +153,9 @@ func (o *options) rules(stages int) *message.Rules {
 	r.Share, r.Aggregate = o.share, o.aggregate
 	r.MaxSlots = o.slots(stages)
 	if o.validators > 0 {
-		r.AuditShare, r.ChallengeWindow = o.auditShare, challengeWindow
+		r.AuditShare = o.auditShare
+	} else {
+		r.ValidatorPart = 0 // there is nobody to earn it: it would be burned
 	}
 	return r
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/zeebo/blake3"
 
 	"github.com/iota-train/iota/edge/node"
+	"github.com/iota-train/iota/protocol/ledger"
 	"github.com/iota-train/iota/role/orchestrator"
 )
 
@@ -60,10 +61,11 @@ type minerReport struct {
 	ClaspZ         float64 `json:"clasp_z"`
 	Flagged        bool    `json:"flagged"`
 	Agreement      float64 `json:"agreement"`
+	Screened       bool    `json:"screened"` // its last share stood out
 	VerdictsPassed uint64  `json:"verdicts_passed"`
 	VerdictsFailed uint64  `json:"verdicts_failed"`
-	Score          float64 `json:"score"`
-	Earned         float64 `json:"earned"`
+	Score          float64 `json:"score"`  // micro-batches of the whole model that pay was emitted for
+	Earned         float64 `json:"earned"` // this and the next two are units of pay
 	Escrow         float64 `json:"escrow"`
 	Slashed        float64 `json:"slashed"`
 }
@@ -98,7 +100,7 @@ type auditReport struct {
 type ledgerReport struct {
 	Entries uint64  `json:"entries"`
 	Root    string  `json:"root"`
-	Issued  float64 `json:"issued"`
+	Issued  float64 `json:"issued"` // units of pay
 	Burned  float64 `json:"burned"`
 }
 
@@ -143,8 +145,13 @@ func newReport(v orchestrator.View, chain [32]byte, checkpoints [][]byte) *repor
 	for _, m := range v.Miners {
 		r.Miners = append(r.Miners, minerReport{
 			ID: m.ID, Stage: m.Stage, State: m.State, Numerics: v.Numerics, Forwards: m.Forwards, Backwards: m.Backwards,
-			Steps: m.Steps, Agreement: m.Agreement, VerdictsPassed: m.Passed, VerdictsFailed: m.Failed,
+			Steps: m.Steps, Agreement: m.Agreement, VerdictsPassed: m.Passed, VerdictsFailed: m.Failed, Screened: m.Screened,
+			Score: m.Pay.Score, Earned: units(m.Pay.Earned), Escrow: units(m.Pay.Escrow), Slashed: units(m.Pay.Slashed),
+			ClaspEffect: m.Clasp.Effect, ClaspZ: m.Clasp.Z, Flagged: m.Clasp.Flagged,
 		})
+	}
+	r.Ledger = ledgerReport{
+		Entries: v.Ledger.Entries, Root: hex.EncodeToString(v.Ledger.Root), Issued: units(v.Ledger.Issued), Burned: units(v.Ledger.Burned),
 	}
 	for _, w := range v.Validators {
 		r.Validators = append(r.Validators, validatorReport{ID: w.ID, State: w.State, Replays: w.Replays, Mismatches: w.Mismatches})
@@ -154,6 +161,9 @@ func newReport(v orchestrator.View, chain [32]byte, checkpoints [][]byte) *repor
 		Planted: a.Planted, Unverified: a.Unverified}
 	return r
 }
+
+// units are units of pay.
+func units(micro uint64) float64 { return float64(micro) / ledger.Unit }
 
 // ratio is a/b, and 0 where nothing was counted.
 func ratio(a, b float64) float64 {

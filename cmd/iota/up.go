@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/iota-train/iota/learn/data"
 	"github.com/iota-train/iota/learn/kernel"
 	"github.com/iota-train/iota/learn/model"
+	"github.com/iota-train/iota/protocol/aggregate"
 	"github.com/iota-train/iota/protocol/message"
 	"github.com/iota-train/iota/role/orchestrator"
 )
@@ -48,7 +51,7 @@ func upCommand() *cobra.Command {
 	f.IntVar(&o.width, "width", 0, "channels that cross a boundary (default: the preset's)")
 	f.StringVar(&o.wire, "wire", "", "number format of the boundaries: f32, bf16 or int8 (default: the preset's)")
 	f.StringVar(&o.share, "share", "f32", "number format of the merges: f32, bf16 or int8")
-	f.StringVar(&o.aggregate, "aggregate", "mean", "how shares are merged: only mean is built yet")
+	f.StringVar(&o.aggregate, "aggregate", "mean", "how shares are merged: "+strings.Join(aggregate.Names(), ", "))
 	f.StringVar(&o.dir, "dir", "", "keep the run in this folder, and resume it from there (default: in memory)")
 	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "address of the read-only status page, or off")
 	f.StringVar(&o.link, "link", "", "RATE,DELAY of every miner's link, as in 80mbit,50ms (default: unlimited)")
@@ -154,7 +157,7 @@ func (o *options) prepareFolder(n *network, f *folder, begin func() error) error
 		}
 		n.manifest = have
 	}
-	n.journal, n.blobs, n.folder = f.journal, f.blobs, f.miner
+	n.journal, n.blobs, n.folder, n.ledger = f.journal, f.blobs, f.miner, filepath.Join(f.path, ledgerName)
 	if n.keys, err = f.keys(f.miner, o.miners, o.newKey); err != nil {
 		return err
 	}

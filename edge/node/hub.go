@@ -18,6 +18,7 @@ import (
 type HubConfig struct {
 	Journal Journal
 	Blobs   HubBlobs
+	Ledger  string // path of the file that keeps the ledger; "" for none
 	Log     *slog.Logger
 }
 
@@ -38,6 +39,9 @@ type Hub struct {
 	snapshot time.Duration
 	previous uint64 // seq of the snapshot before the newest one
 	archived uint64
+
+	ledger *ledgerFile // nil if the ledger is not kept
+	pages  [][]byte    // of the ledger, of events that are not durable yet
 }
 
 // arrival is an event on its way to the core. A nil event says that the peer's connection ended.
@@ -63,7 +67,7 @@ func OpenHub(c HubConfig) (*Hub, error) {
 		machine: m, base: m.now, epoch: m.core.Epoch, snapshot: m.now, archived: m.seq,
 	}
 	h.deleteReleased()
-	return h, nil
+	return h, h.keepLedger()
 }
 
 // View returns what the run looks like now.
@@ -209,6 +213,9 @@ func (h *Hub) commit(ctx context.Context, batch []arrival) error {
 	h.last = time.Now()
 	if err := h.Journal.Append(records); err != nil {
 		return fmt.Errorf("journal %d events: %w", len(records), err)
+	}
+	if err := h.writeLedger(); err != nil {
+		return err
 	}
 	for _, o := range out {
 		if order := o.GetOrder(); order != nil {

@@ -15,11 +15,13 @@ import (
 
 // machine is the core with the chain over everything that it did.
 type machine struct {
-	core    *orchestrator.Orchestrator
-	chain   [32]byte
-	seq     uint64
-	now     time.Duration
-	release map[store.Hash]bool // blobs that nothing needs any longer, not yet deleted
+	manifest *message.Manifest
+	core     *orchestrator.Orchestrator
+	chain    [32]byte
+	seq      uint64
+	now      time.Duration
+	release  map[store.Hash]bool // blobs that nothing needs any longer, not yet deleted
+	page     func([]byte)        // takes in what leaves the core for the ledger; nil: nobody
 }
 
 // Begin writes the genesis of a run: its manifest and the core's secret. Writing the same again is no error.
@@ -65,7 +67,7 @@ func newMachine(j Journal) (*machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &machine{core: core, chain: blake3.Sum256(genesis), release: map[store.Hash]bool{}}, nil
+	return &machine{manifest: m, core: core, chain: blake3.Sum256(genesis), release: map[store.Hash]bool{}}, nil
 }
 
 // step takes in one event and returns the record to journal and what is to be sent when it is durable.
@@ -82,13 +84,16 @@ func (m *machine) step(now time.Duration, event *message.Event) (journal.Record,
 	return r, out, nil
 }
 
-// track follows which blobs may be deleted. One that a later event of the same commit claims again stays.
+// track hands on the pages of the ledger and follows which blobs may be deleted. One that a later event of the same commit claims again stays.
 func (m *machine) track(event *message.Event, out []*message.Outbound) {
 	for _, o := range out {
 		for _, ref := range o.GetRelease() {
 			if h, ok := hashOf(ref); ok {
 				m.release[h] = true
 			}
+		}
+		if page := o.GetLedger(); page != nil && m.page != nil {
+			m.page(page)
 		}
 	}
 	if len(m.release) == 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -46,6 +47,7 @@ type site struct {
 	blobs    *store.Memory
 	links    *transport.Network
 	gate     node.Gate
+	ledger   string   // its file
 	states   [][]byte // saved private states of the miners
 
 	mu     sync.Mutex
@@ -68,6 +70,7 @@ func newSite(t *testing.T, epochs uint32) *site {
 	s := &site{
 		t: t, manifest: m, journal: &dying{Memory: journal.NewMemory()}, blobs: store.NewMemory(1 << 30),
 		links: transport.NewNetwork(transport.Link{}), gate: node.NewGate(2), states: make([][]byte, 16),
+		ledger: filepath.Join(t.TempDir(), "ledger"),
 	}
 	if err := node.Begin(s.journal, m, [32]byte{9}); err != nil {
 		t.Fatal(err)
@@ -78,7 +81,7 @@ func newSite(t *testing.T, epochs uint32) *site {
 // open takes up the run as a new process would.
 func (s *site) open() *node.Hub {
 	s.t.Helper()
-	h, err := node.OpenHub(node.HubConfig{Journal: s.journal, Blobs: s.blobs, Log: quiet})
+	h, err := node.OpenHub(node.HubConfig{Journal: s.journal, Blobs: s.blobs, Ledger: s.ledger, Log: quiet})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -155,6 +158,7 @@ func (s *site) check(h *node.Hub) {
 			s.t.Errorf("stage %d: %d acknowledged, %d merged, %d unmerged", st.Index, st.Acknowledged, st.Merged, st.Unmerged)
 		}
 	}
+	s.checkLedger()
 	got, err := node.Verify(s.journal)
 	if err != nil {
 		s.t.Fatal(err)

@@ -10,9 +10,6 @@ import (
 // runnable are the variants of this CPU, fastest first.
 var runnable = detect()
 
-// secondCache is the size in bytes of a core's second cache.
-var secondCache = max(256<<10, cpuid.CPU.Cache.L2)
-
 // detect finds the variants. Supports also asks whether the operating system saves
 // the wide registers.
 func detect() []variant {
@@ -30,12 +27,15 @@ func detect() []variant {
 	return []variant{avx512, avx512bf16, avx2, portable}
 }
 
-// dotIsExact computes known answers of the dot product of bfloat16s: products of
-// all sizes, subnormals on all sides, and results next to 2^-126.
+// dotIsExact computes known answers of the dot product of bfloat16s, rounding
+// included: products of all sizes, subnormals on all sides, and results next to
+// 2^-126.
 func dotIsExact() bool {
-	const pairs = 8
-	var a, b [2 * 32 * pairs]float32 // packed rows of 12 and 32
-	var got, want [12 * 32]float32
+	const rows, cols, k = 12, 32, 32
+	var a [rows * k]float32               // as it is packed by a transpose
+	var b [k * cols]float32               // as it is copied
+	var left, right [cols * k / 2]float32 // transpose writes beyond a strip
+	var got, want [rows * cols]float32
 	for i := range want {
 		want[i] = math.Float32frombits(uint32(i%3)<<23 | uint32(i)*0x15551)
 	}
@@ -45,14 +45,14 @@ func dotIsExact() bool {
 	for i := range b {
 		b[i] *= float32(math.Ldexp(1, -i%128)) // with the subnormals of noise, down to below 2^-126
 	}
-	for i := range 12 {
-		for k := 0; k < 2*pairs; k += 2 {
-			dotRowBF16(want[i*32:][:32], [2]float32{a[k*12+i], a[(k+1)*12+i]}, b[k*32:], b[(k+1)*32:], 1)
+	for i := range rows {
+		for j := 0; j < k; j += 2 {
+			dotRowBF16(want[i*cols:][:cols], [2]float32(a[i*k+j:]), b[j*cols:], b[(j+1)*cols:], 1)
 		}
 	}
-	join12AVX512(&a[0], pairs)
-	join32AVX512(&b[0], pairs)
-	dotTile12AVX512(&got[0], &got[0], 32*floatBytes, &a[0], &b[0], 32*floatBytes, pairs, tileAdd, math.MaxUint32)
+	dotStrip12.pack(nil, left[:], M(a[:], rows, k).T(), 0, 1)
+	dotPanel32.pack(nil, right[:], M(b[:], k, cols), 0, 1)
+	dotTile12AVX512(&got[0], &got[0], cols*floatBytes, &left[0], &right[0], cols*floatBytes, k/2, tileAdd, math.MaxUint32)
 	return got == want
 }
 

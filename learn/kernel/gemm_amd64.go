@@ -6,22 +6,23 @@ package kernel
 // Blocking changes no result, so it follows the caches of the machine.
 
 const (
-	blockK  = 256 // terms that a tile adds before it moves on
+	blockK  = 256 // packed rows that a tile adds before it moves on
 	handful = 4   // strips of A, or panels of B, that are packed together
 	// directRows is the number of rows of A below which packing B does not pay.
 	directRows = 96
 	floatBytes = 4
 )
 
-// columnsPerBlock is the number of columns of B that are packed at once: a quarter
-// of the second cache, 256 at least.
-var columnsPerBlock = max(256, secondCache/4/(blockK*floatBytes)&^31)
+// columnsPerBlock is the number of columns of B that are packed at once, into half
+// of a second cache of 1 MiB.
+var columnsPerBlock = 512
 
 // scratch is an engine's memory for packed operands.
 type scratch struct {
-	a    []float32       // some strips
-	b    [2][]float32    // a block, and the next one if threads work together
-	edge [6 * 16]float32 // an AVX2 tile that reaches over the right edge
+	a      []float32       // some strips
+	b      [2][]float32    // a block, and the next one if threads work together
+	uneven []float32       // a panel, before it is packed
+	edge   [6 * 16]float32 // an AVX2 tile that reaches over the right edge
 }
 
 // ready allocates the memory for so many blocks at its full size, once.
@@ -31,6 +32,7 @@ func (s *scratch) ready(blocks int) {
 	}
 	if s.a == nil {
 		s.a = aligned(handful*12*blockK + 16) // transpose writes beyond the last strip
+		s.uneven = aligned(32 * 2 * blockK)
 	}
 	for i := range s.b[:blocks] {
 		if s.b[i] == nil {
@@ -60,10 +62,11 @@ func (e *Engine) compute(p product) {
 func (e *Engine) computeAlone(p product, r *routines) {
 	s := &e.pack
 	s.ready(1)
-	for i := range p.blocks() {
-		b := block{p.blockAt(i), r}
+	whole := block{p, r}
+	for i := range whole.blocks() {
+		b := whole.at(i)
 		for item := range b.panelItems() {
-			b.packItem(s.b[0], item)
+			b.packItem(s, s.b[0], item)
 		}
 		b.compute(s, s.b[0], 0, b.c.Rows)
 	}
@@ -81,13 +84,14 @@ type running struct {
 // the time until the last strip of a block is done.
 func (e *Engine) computeTogether(p product, r *routines) {
 	e.pack.ready(2)
-	e.mul = running{next: block{p.blockAt(0), r}, packing: e.pack.b[0]}
+	whole := block{p, r}
+	e.mul = running{next: whole.at(0), packing: e.pack.b[0]}
 	e.fork(e.mul.next.panelItems(), (*Engine).packItem)
-	for i, n := 0, p.blocks(); i < n; i++ {
+	for i, n := 0, whole.blocks(); i < n; i++ {
 		e.mul = running{block: e.mul.next, packed: e.mul.packing, packing: e.pack.b[(i+1)%2]}
 		items := e.mul.block.stripItems()
 		if i+1 < n {
-			e.mul.next = block{p.blockAt(i + 1), r}
+			e.mul.next = whole.at(i + 1)
 			items += e.mul.next.panelItems()
 		}
 		e.fork(items, (*Engine).blockItem)
@@ -106,46 +110,47 @@ func (e *Engine) blockItem(worker, i int) {
 	b.compute(&e.subs[worker].pack, e.mul.packed, from, to)
 }
 
-func (e *Engine) packItem(_, i int) { e.mul.next.packItem(e.mul.packing, i) }
+func (e *Engine) packItem(worker, i int) {
+	e.mul.next.packItem(&e.subs[worker].pack, e.mul.packing, i)
+}
 
 // blocks returns the number of blocks of B.
-func (p product) blocks() int {
-	_, deep, wide := p.blockSize()
+func (b block) blocks() int {
+	_, deep, wide := b.size()
 	return deep * wide
 }
 
-// blockSize returns the depth of a block of B, and how many blocks B is deep and
-// wide. Blocks are equally deep, by a multiple of what packing takes at a time.
-func (p product) blockSize() (depth, deep, wide int) {
-	const grain = 16
-	deep = (p.b.Rows + blockK - 1) / blockK
-	depth = (p.b.Rows + deep*grain - 1) / (deep * grain) * grain
-	return depth, deep, (p.b.Cols + columnsPerBlock - 1) / columnsPerBlock
+// size returns the depth of a block of B, and how many blocks B is deep and wide.
+// Blocks are equally deep, by a multiple of what packing takes at a time.
+func (b block) size() (depth, deep, wide int) {
+	step := grain * b.panel.terms
+	deep = pieces(b.b.Rows, blockK*b.panel.terms)
+	return pieces(b.b.Rows, deep*step) * step, deep, pieces(b.b.Cols, columnsPerBlock)
 }
 
-// blockAt returns the product of the i-th block of B; those of the same columns
-// follow each other in increasing k.
-func (p product) blockAt(i int) product {
-	depth, deep, _ := p.blockSize()
+// at returns the i-th block of B; those of the same columns follow each other in
+// increasing k.
+func (b block) at(i int) block {
+	depth, deep, _ := b.size()
 	j, k := i/deep*columnsPerBlock, i%deep*depth
-	cols, terms := min(columnsPerBlock, p.b.Cols-j), min(depth, p.b.Rows-k)
-	p.c = p.c.part(0, j, p.c.Rows, cols)
-	p.a = p.a.part(0, k, p.a.Rows, terms)
-	p.b = p.b.part(k, j, terms, cols)
-	p.add = p.add || k > 0
-	return p
+	cols, terms := min(columnsPerBlock, b.b.Cols-j), min(depth, b.b.Rows-k)
+	b.c = b.c.part(0, j, b.c.Rows, cols)
+	b.a = b.a.part(0, k, b.a.Rows, terms)
+	b.b = b.b.part(k, j, terms, cols)
+	b.add = b.add || k > 0
+	return b
 }
 
 // panelItems is the number of items of packing B.
 func (b *block) panelItems() int { return pieces(pieces(b.b.Cols, b.panel.width), handful) }
 
 // packItem packs the i-th item, but for panels that are read where they lie.
-func (b *block) packItem(out []float32, i int) {
+func (b *block) packItem(s *scratch, out []float32, i int) {
 	from, to := i*handful, min((i+1)*handful, pieces(b.b.Cols, b.panel.width))
 	if b.direct() {
 		from = max(from, b.b.Cols/b.panel.width)
 	}
-	b.panel.pack(out, b.b, from, to)
+	b.panel.pack(s, out, b.b, from, to)
 }
 
 // direct tells that whole panels of B are read where they lie.
@@ -178,18 +183,18 @@ func (b *block) stripItem(i int) (from, to int) {
 
 // compute computes the rows [from, to) with B packed in right, and A's part of s.
 func (b *block) compute(s *scratch, right []float32, from, to int) {
-	rows, cols, size := b.strip.width, b.panel.width, packedRows(b.b.Rows)
+	rows, cols, size := b.strip.width, b.panel.width, b.strip.rows(b.b.Rows)
 	depth, width, stride := b.b.Rows, b.b.Cols, b.c.Stride
 	t := tile{routines: b.routines, cStride: stride, depth: depth, flags: b.flags}
 	if b.bf16 {
-		t.depth = size / b.terms
+		t.depth = (depth + 1) / 2 * 2 / b.strip.terms // whole pairs
 	}
 	if b.add {
 		t.flags |= tileAdd
 	}
 	for i := from; i < to; i += handful * rows {
 		height := min(handful*rows, to-i)
-		b.strip.pack(s.a, b.a.part(i, 0, height, depth).T(), 0, pieces(height, rows))
+		b.strip.pack(s, s.a, b.a.part(i, 0, height, depth).T(), 0, pieces(height, rows))
 		for n := 0; n < width; n += cols {
 			t.right, t.rightStride, t.cols = &right[n*size], cols, min(cols, width-n)
 			if b.direct() && t.cols == cols {

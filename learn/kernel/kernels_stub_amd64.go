@@ -132,15 +132,25 @@ func dotTile2AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *floa
 //go:noescape
 func dotTile1AVX512(c *float32, next *float32, cRow uintptr, a *float32, b *float32, bRow uintptr, k int, flags uint8, mask uint32)
 
-// join12AVX512 rounds pairs of packed rows to bfloat16.
+// dotTranspose12AVX512 transposes blocks, as wide as a vector, that lie side by side in from.
 //
 //go:noescape
-func join12AVX512(x *float32, pairs int)
+func dotTranspose12AVX512(to *float32, toRow uintptr, from *float32, fromRow uintptr, blocks int)
 
-// join32AVX512 rounds pairs of packed rows to bfloat16.
+// dotTranspose16AVX512 transposes blocks, as wide as a vector, that lie side by side in from.
 //
 //go:noescape
-func join32AVX512(x *float32, pairs int)
+func dotTranspose16AVX512(to *float32, toRow uintptr, from *float32, fromRow uintptr, blocks int)
+
+// dotCopy12AVX512 copies parts of pairs of rows as bfloat16s; toPart is the distance of two parts' places.
+//
+//go:noescape
+func dotCopy12AVX512(to *float32, toPart uintptr, from *float32, fromRow uintptr, pairs int, parts int)
+
+// dotCopy32AVX512 copies parts of pairs of rows as bfloat16s; toPart is the distance of two parts' places.
+//
+//go:noescape
+func dotCopy32AVX512(to *float32, toPart uintptr, from *float32, fromRow uintptr, pairs int, parts int)
 
 // peakAVX512 runs rounds times as many multiplications as the loop has accumulators.
 func peakAVX512(rounds int)

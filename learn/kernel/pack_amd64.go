@@ -6,63 +6,86 @@ import "unsafe"
 // strips of A are panels of its transpose.
 type packer struct {
 	width int // columns of a panel
-	// transpose takes columns that are stored as rows: so many of them, and
-	// blocks of so many elements.
+	terms int // rows of the matrix in one of a panel
+	// transpose takes columns that are stored as rows: so many of them, and blocks
+	// of so many packed rows.
 	transpose       func(to *float32, toRow uintptr, from *float32, fromRow uintptr, blocks int)
 	columns, blocks int
 	// copy takes rows, of so many panels that lie size bytes apart.
-	copy func(to *float32, size uintptr, from *float32, fromRow uintptr, k, panels int)
-	// round rounds packed rows to bfloat16, nil for F32.
+	copy func(to *float32, size uintptr, from *float32, fromRow uintptr, rows, panels int)
+	// round rounds packed rows to bfloat16 for fused multiply-adds.
 	round func(x *float32, pairs int)
 }
 
-// packedRows is the number of rows that a packed block of k terms takes: BF16
-// needs pairs.
-func packedRows(k int) int { return k + k&1 }
+// grain is what the number of a panel's rows is a multiple of: each packer's blocks
+// fill it.
+const grain = 16
+
+// rows is the number of rows that a packed block of k terms takes.
+func (k *packer) rows(terms int) int { return pieces(terms, grain*k.terms) * grain }
 
 // pack packs the panels [from, to) of b. What is missing of the last one is zero.
-func (k *packer) pack(out []float32, b Mat, from, to int) {
-	width, size := k.width, k.width*packedRows(b.Rows)
-	if whole := min(to, b.Cols/width); !b.Trans && from < whole {
-		k.copy(&out[from*size], uintptr(size)*floatBytes, &b.Data[from*width], uintptr(b.Stride)*floatBytes, b.Rows, whole-from)
+func (k *packer) pack(s *scratch, out []float32, b Mat, from, to int) {
+	size := k.width * k.rows(b.Rows)
+	whole := min(to, b.Cols/k.width)
+	if !k.even(b) {
+		whole = from
+	}
+	if !b.Trans && from < whole {
+		k.copy(&out[from*size], uintptr(size)*floatBytes, &b.Data[from*k.width], uintptr(b.Stride)*floatBytes, b.Rows/k.terms, whole-from)
 	}
 	for n := from; n < to; n++ {
 		panel := out[n*size:][:size]
-		switch part := b.part(0, n*width, b.Rows, min(width, b.Cols-n*width)); {
-		case part.Cols < width:
-			packEdge(panel, part, width)
+		part := b.part(0, n*k.width, b.Rows, min(k.width, b.Cols-n*k.width))
+		switch {
+		case n >= whole:
+			k.packUneven(s, panel, part)
 		case b.Trans:
 			k.across(panel, part)
 		}
 		if k.round != nil {
-			clear(panel[b.Rows*width:])
-			k.round(&panel[0], packedRows(b.Rows)/2)
+			k.round(&panel[0], (b.Rows+1)/2)
 		}
 	}
 }
 
-// packEdge packs fewer than width columns of b, and zeros for the others.
-func packEdge(to []float32, b Mat, width int) {
-	row, col := b.steps()
-	for k := range b.Rows {
-		out := to[k*width:][:width]
-		for j := range b.Cols {
-			out[j] = b.Data[k*row+j*col]
-		}
-		clear(out[b.Cols:])
+// even tells that b's rows are packed without a remainder.
+func (k *packer) even(b Mat) bool {
+	step := k.terms
+	if b.Trans {
+		step *= grain
+	} else if k.round != nil {
+		step = 2 // a pair
+	}
+	return b.Rows%step == 0
+}
+
+// packUneven packs a panel of few columns, or of a number of rows that leaves a
+// remainder, from a copy that is filled up with zeros.
+func (k *packer) packUneven(s *scratch, to []float32, b Mat) {
+	full := Mat{Data: s.uneven, Rows: k.rows(b.Rows) * k.terms, Cols: k.width, Trans: b.Trans}
+	lines, length, filled := b.Rows, b.Cols, full.Rows
+	full.Stride = full.Cols
+	if b.Trans {
+		lines, length, filled = b.Cols, b.Rows, full.Cols
+		full.Stride = full.Rows
+	}
+	for i := range lines {
+		line := full.Data[i*full.Stride:][:full.Stride]
+		clear(line[copy(line, b.Data[i*b.Stride:][:length]):])
+	}
+	clear(full.Data[lines*full.Stride : filled*full.Stride])
+	if b.Trans {
+		k.across(to, full)
+	} else {
+		k.copy(&to[0], 0, &full.Data[0], uintptr(full.Stride)*floatBytes, full.Rows/k.terms, 1)
 	}
 }
 
 // across packs a panel of columns that are stored as rows.
 func (k *packer) across(to []float32, b Mat) {
-	whole := b.Rows / k.blocks * k.blocks
-	for j := 0; j < k.width && whole > 0; j += k.columns {
-		k.transpose(&to[j], uintptr(k.width)*floatBytes, &b.Data[j*b.Stride], uintptr(b.Stride)*floatBytes, whole/k.blocks)
-	}
-	for row := whole; row < b.Rows; row++ {
-		for j := range k.width {
-			to[row*k.width+j] = b.Data[j*b.Stride+row]
-		}
+	for j := 0; j < k.width; j += k.columns {
+		k.transpose(&to[j], uintptr(k.width)*floatBytes, &b.Data[j*b.Stride], uintptr(b.Stride)*floatBytes, b.Rows/(k.terms*k.blocks))
 	}
 }
 

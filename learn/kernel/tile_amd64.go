@@ -7,7 +7,6 @@ type routines struct {
 	kernels      []microKernel // the highest first; the last has one row
 	strip, panel packer        // of A, transposed, and of B
 	flags        uint8         // of the kernels
-	terms        int           // elements along k in a row of packed operands
 	masks        bool          // kernels leave out columns of C
 }
 
@@ -28,16 +27,18 @@ var (
 	dotsAVX512  = []microKernel{{12, dotTile12AVX512}, {8, dotTile8AVX512}, {4, dotTile4AVX512}, {2, dotTile2AVX512}, {1, dotTile1AVX512}}
 	tilesAVX2   = []microKernel{{6, tile6AVX2}, {4, tile4AVX2}, {2, tile2AVX2}, {1, tile1AVX2}}
 
-	strip12 = packer{12, transpose12AVX512, 12, 16, copy12AVX512, nil}
-	panel32 = packer{32, transpose16AVX512, 16, 16, copy32AVX512, nil}
-	strip6  = packer{6, transpose6AVX2, 6, 8, copy6AVX2, nil}
-	panel16 = packer{16, transpose8AVX2, 8, 8, copy16AVX2, nil}
+	strip12    = packer{12, 1, transpose12AVX512, 12, 16, copy12AVX512, nil}
+	panel32    = packer{32, 1, transpose16AVX512, 16, 16, copy32AVX512, nil}
+	dotStrip12 = packer{12, 2, dotTranspose12AVX512, 12, 16, dotCopy12AVX512, nil}
+	dotPanel32 = packer{32, 2, dotTranspose16AVX512, 16, 16, dotCopy32AVX512, nil}
+	strip6     = packer{6, 1, transpose6AVX2, 6, 8, copy6AVX2, nil}
+	panel16    = packer{16, 1, transpose8AVX2, 8, 8, copy16AVX2, nil}
 
-	fmaAVX512     = routines{tilesAVX512, strip12, panel32, 0, 1, true}
-	fmaBF16AVX512 = routines{tilesAVX512, strip12.rounding(swap12AVX512), panel32.rounding(swap32AVX512), tileFlush, 1, true}
-	dotBF16AVX512 = routines{dotsAVX512, strip12.rounding(join12AVX512), panel32.rounding(join32AVX512), 0, 2, true}
-	fmaAVX2       = routines{tilesAVX2, strip6, panel16, 0, 1, false}
-	fmaBF16AVX2   = routines{tilesAVX2, strip6.rounding(swap6AVX2), panel16.rounding(swap16AVX2), tileFlush, 1, false}
+	fmaAVX512     = routines{tilesAVX512, strip12, panel32, 0, true}
+	fmaBF16AVX512 = routines{tilesAVX512, strip12.rounding(swap12AVX512), panel32.rounding(swap32AVX512), tileFlush, true}
+	dotBF16AVX512 = routines{dotsAVX512, dotStrip12, dotPanel32, 0, true}
+	fmaAVX2       = routines{tilesAVX2, strip6, panel16, 0, false}
+	fmaBF16AVX2   = routines{tilesAVX2, strip6.rounding(swap6AVX2), panel16.rounding(swap16AVX2), tileFlush, false}
 )
 
 func (k packer) rounding(round func(x *float32, pairs int)) packer {

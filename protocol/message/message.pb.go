@@ -577,8 +577,11 @@ type Rules struct {
 	KeepEpochs          uint32                 `protobuf:"varint,28,opt,name=keep_epochs,json=keepEpochs,proto3" json:"keep_epochs,omitempty"` // epochs whose blobs are kept after their install
 	MaxMiners           uint32                 `protobuf:"varint,29,opt,name=max_miners,json=maxMiners,proto3" json:"max_miners,omitempty"`
 	InnerOptimizer      string                 `protobuf:"bytes,30,opt,name=inner_optimizer,json=innerOptimizer,proto3" json:"inner_optimizer,omitempty"`     // adamw (also if empty) or sgd: w - lr g, which keeps no moments
-	ChallengeWindow     uint32                 `protobuf:"varint,40,opt,name=challenge_window,json=challengeWindow,proto3" json:"challenge_window,omitempty"` // epochs after its install during which work can still be audited
-	AuditShare          float64                `protobuf:"fixed64,41,opt,name=audit_share,json=auditShare,proto3" json:"audit_share,omitempty"`               // replayed work over all work, 0 to 1; 0 without audits
+	BudgetPerToken      uint64                 `protobuf:"varint,41,opt,name=budget_per_token,json=budgetPerToken,proto3" json:"budget_per_token,omitempty"`  // micro-units issued for a token that was merged in every stage
+	ValidatorPart       uint32                 `protobuf:"varint,42,opt,name=validator_part,json=validatorPart,proto3" json:"validator_part,omitempty"`       // millionths of an epoch's budget that validators share
+	ChallengeWindow     uint32                 `protobuf:"varint,43,opt,name=challenge_window,json=challengeWindow,proto3" json:"challenge_window,omitempty"` // epochs after its own in which work can be audited and pay stays in escrow
+	Probation           uint32                 `protobuf:"varint,44,opt,name=probation,proto3" json:"probation,omitempty"`                                    // micro-batches of a new key before it earns
+	AuditShare          float64                `protobuf:"fixed64,45,opt,name=audit_share,json=auditShare,proto3" json:"audit_share,omitempty"`               // replayed work over all work, 0 to 1; 0 without audits
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -823,9 +826,30 @@ func (x *Rules) GetInnerOptimizer() string {
 	return ""
 }
 
+func (x *Rules) GetBudgetPerToken() uint64 {
+	if x != nil {
+		return x.BudgetPerToken
+	}
+	return 0
+}
+
+func (x *Rules) GetValidatorPart() uint32 {
+	if x != nil {
+		return x.ValidatorPart
+	}
+	return 0
+}
+
 func (x *Rules) GetChallengeWindow() uint32 {
 	if x != nil {
 		return x.ChallengeWindow
+	}
+	return 0
+}
+
+func (x *Rules) GetProbation() uint32 {
+	if x != nil {
+		return x.Probation
 	}
 	return 0
 }
@@ -2564,12 +2588,13 @@ func (*Envelope_Heartbeat) isEnvelope_Kind() {}
 
 func (*Envelope_Result) isEnvelope_Kind() {}
 
-// Outbound is what an event sets off: an order to a miner, or blobs that nothing needs any longer.
+// Outbound is what an event sets off: an order to a miner, blobs that nothing needs any longer, or a page of the ledger.
 type Outbound struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	To            []byte                 `protobuf:"bytes,1,opt,name=to,proto3" json:"to,omitempty"`
 	Order         *Order                 `protobuf:"bytes,2,opt,name=order,proto3" json:"order,omitempty"`
 	Release       []*BlobRef             `protobuf:"bytes,3,rep,name=release,proto3" json:"release,omitempty"`
+	Ledger        []byte                 `protobuf:"bytes,4,opt,name=ledger,proto3" json:"ledger,omitempty"` // lines of text, to be signed and kept
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2625,6 +2650,13 @@ func (x *Outbound) GetRelease() []*BlobRef {
 	return nil
 }
 
+func (x *Outbound) GetLedger() []byte {
+	if x != nil {
+		return x.Ledger
+	}
+	return nil
+}
+
 var File_protocol_message_message_proto protoreflect.FileDescriptor
 
 const file_protocol_message_message_proto_rawDesc = "" +
@@ -2658,7 +2690,7 @@ const file_protocol_message_message_proto_rawDesc = "" +
 	"\x04Data\x12\x1c\n" +
 	"\ttokenizer\x18\x01 \x01(\tR\ttokenizer\x12\x12\n" +
 	"\x04hash\x18\x02 \x01(\fR\x04hash\x12\x12\n" +
-	"\x04seed\x18\x03 \x01(\x04R\x04seed\"\xb8\b\n" +
+	"\x04seed\x18\x03 \x01(\x04R\x04seed\"\xa7\t\n" +
 	"\x05Rules\x12\x1f\n" +
 	"\vinner_steps\x18\x01 \x01(\rR\n" +
 	"innerSteps\x123\n" +
@@ -2695,9 +2727,12 @@ const file_protocol_message_message_proto_rawDesc = "" +
 	"keepEpochs\x12\x1d\n" +
 	"\n" +
 	"max_miners\x18\x1d \x01(\rR\tmaxMiners\x12'\n" +
-	"\x0finner_optimizer\x18\x1e \x01(\tR\x0einnerOptimizer\x12)\n" +
-	"\x10challenge_window\x18( \x01(\rR\x0fchallengeWindow\x12\x1f\n" +
-	"\vaudit_share\x18) \x01(\x01R\n" +
+	"\x0finner_optimizer\x18\x1e \x01(\tR\x0einnerOptimizer\x12(\n" +
+	"\x10budget_per_token\x18) \x01(\x04R\x0ebudgetPerToken\x12%\n" +
+	"\x0evalidator_part\x18* \x01(\rR\rvalidatorPart\x12)\n" +
+	"\x10challenge_window\x18+ \x01(\rR\x0fchallengeWindow\x12\x1c\n" +
+	"\tprobation\x18, \x01(\rR\tprobation\x12\x1f\n" +
+	"\vaudit_share\x18- \x01(\x01R\n" +
 	"auditShare\"\x87\x01\n" +
 	"\x06TaskID\x12%\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x11.iota.v1.TaskKindR\x04kind\x12\x14\n" +
@@ -2820,11 +2855,12 @@ const file_protocol_message_message_proto_rawDesc = "" +
 	"\bregister\x18\x01 \x01(\v2\x11.iota.v1.RegisterH\x00R\bregister\x122\n" +
 	"\theartbeat\x18\x02 \x01(\v2\x12.iota.v1.HeartbeatH\x00R\theartbeat\x12)\n" +
 	"\x06result\x18\x03 \x01(\v2\x0f.iota.v1.ResultH\x00R\x06resultB\x06\n" +
-	"\x04kind\"l\n" +
+	"\x04kind\"\x84\x01\n" +
 	"\bOutbound\x12\x0e\n" +
 	"\x02to\x18\x01 \x01(\fR\x02to\x12$\n" +
 	"\x05order\x18\x02 \x01(\v2\x0e.iota.v1.OrderR\x05order\x12*\n" +
-	"\arelease\x18\x03 \x03(\v2\x10.iota.v1.BlobRefR\arelease*\xbd\x01\n" +
+	"\arelease\x18\x03 \x03(\v2\x10.iota.v1.BlobRefR\arelease\x12\x16\n" +
+	"\x06ledger\x18\x04 \x01(\fR\x06ledger*\xbd\x01\n" +
 	"\bTaskKind\x12\r\n" +
 	"\tTASK_NONE\x10\x00\x12\b\n" +
 	"\x04LOAD\x10\x01\x12\v\n" +

@@ -10,6 +10,8 @@ import (
 	"github.com/iota-train/iota/learn/model"
 	"github.com/iota-train/iota/learn/optim"
 	"github.com/iota-train/iota/learn/tensor"
+	"github.com/iota-train/iota/protocol/aggregate"
+	"github.com/iota-train/iota/protocol/ledger"
 	"github.com/iota-train/iota/protocol/message"
 )
 
@@ -44,12 +46,13 @@ func Model(c model.Config) *message.Model {
 // DefaultRules are the rules of a run on a local network. Durations and sizes suit the presets nano to small.
 func DefaultRules() *message.Rules {
 	return &message.Rules{
-		InnerSteps: 12, MicroBatchesPerStep: 1, Quorum: 1, CommitEvery: 16, Share: string(tensor.F32), Aggregate: "mean",
+		InnerSteps: 12, MicroBatchesPerStep: 1, Quorum: 1, CommitEvery: 16, Share: string(tensor.F32), Aggregate: aggregate.Mean,
 		LearningRate: 3e-3, WarmupTokens: 60_000, OuterRate: 0.6, OuterMomentum: 0.5, Clip: 1, WeightDecay: 0.1,
 		MaxSlots: 3, HeldOut: 64, HeldOutPerEpoch: 1, KeepEpochs: 2, MaxMiners: 1024,
 		Lease: int64(20 * time.Second), EpochDeadline: int64(5 * time.Minute), DrainDeadline: int64(30 * time.Second),
 		ShareDeadline: int64(time.Minute), ShareGrace: int64(time.Minute), ReduceDeadline: int64(time.Minute),
 		InstallDeadline: int64(time.Minute), Reconnect: int64(15 * time.Second), Patience: int64(30 * time.Second),
+		BudgetPerToken: 1000, ValidatorPart: 100_000, ChallengeWindow: 4, Probation: 32,
 	}
 }
 
@@ -71,6 +74,9 @@ func Check(m *message.Manifest) error {
 		if n.value < 1 || n.value > n.max {
 			return fmt.Errorf("rules: %s is %d: use 1 to %d", n.name, n.value, n.max)
 		}
+	}
+	if err := checkPay(r); err != nil {
+		return err
 	}
 	if r.GetHeldOutPerEpoch() > r.GetHeldOut() {
 		return fmt.Errorf("rules: %d held-out micro-batches per epoch, but there are %d", r.GetHeldOutPerEpoch(), r.GetHeldOut())
@@ -105,6 +111,34 @@ func Check(m *message.Manifest) error {
 	} {
 		if d.value <= 0 {
 			return fmt.Errorf("rules: %s is %v: use a time above 0", d.name, time.Duration(d.value))
+		}
+	}
+	if _, err := aggregate.New(r.GetAggregate()); err != nil {
+		return fmt.Errorf("rules: %w", err)
+	}
+	return nil
+}
+
+// Pay is what the ledger needs of a manifest. The rules are those that Check accepts.
+func Pay(m *message.Manifest) ledger.Rules {
+	r := m.GetRules()
+	return ledger.Rules{
+		PerBatch: r.GetBudgetPerToken() * uint64(Shape(m).Rows()), Validators: uint64(r.GetValidatorPart()),
+		Window: uint64(r.GetChallengeWindow()), Probation: uint64(r.GetProbation()),
+	}
+}
+
+// checkPay bounds the rules of pay: far above any use, and so that products and the state stay small.
+func checkPay(r *message.Rules) error {
+	for _, n := range []struct {
+		name       string
+		value, max uint64
+	}{
+		{"budget per token in micro-units", r.GetBudgetPerToken(), 1e9}, {"validators' part in millionths", uint64(r.GetValidatorPart()), 1e6},
+		{"challenge window in epochs", uint64(r.GetChallengeWindow()), 1000}, {"probation in micro-batches", uint64(r.GetProbation()), 1 << 20},
+	} {
+		if n.value > n.max {
+			return fmt.Errorf("rules: %s is %d: use 0 to %d", n.name, n.value, n.max)
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@ package miner
 import (
 	"github.com/iota-train/iota/learn/model"
 	"github.com/iota-train/iota/learn/tensor"
+	"github.com/iota-train/iota/protocol/aggregate"
 	"github.com/iota-train/iota/protocol/message"
 )
 
@@ -81,8 +82,12 @@ func (r rules) mergeMemory(size, miners int) int {
 	if r.optimizer == adamW {
 		state += 2 * size
 	}
+	centre := 0
+	if reducer, err := aggregate.New(r.aggregate); err == nil {
+		centre = reducer.Memory(shard)
+	}
 	one := tensor.EncodedSize(shard, r.share)
 	during := tensor.EncodedSize(size, r.share) + own*one + max(miners*one, tensor.EncodedSize(size, r.share))
 	after := 4 * (2*size + state)
-	return 4*buffers*shard + max(during, after)
+	return 4*buffers*shard + centre + max(during, after)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/iota-train/iota/learn/kernel"
 	"github.com/iota-train/iota/learn/model"
 	"github.com/iota-train/iota/learn/tensor"
+	"github.com/iota-train/iota/protocol/aggregate"
 	"github.com/iota-train/iota/protocol/message"
 	"github.com/iota-train/iota/role/manifest"
 )
@@ -143,8 +144,10 @@ func TestAMinerTakesWhatMemorySays(t *testing.T) {
 		recompute bool
 		optimizer string
 		boundary  string
+		aggregate string
 	}{
-		{"f32", false, adamW, model.Bottleneck}, {"bf16", true, adamW, model.None}, {"int8", false, sgd, model.SSN},
+		{"f32", false, adamW, model.Bottleneck, aggregate.Mean}, {"bf16", true, adamW, model.None, aggregate.TrimmedMean},
+		{"int8", false, sgd, model.SSN, aggregate.GeometricMedian},
 	} {
 		shape := testManifest(t, func(m *message.Manifest) {
 			c, err := model.Preset("tiny")
@@ -154,6 +157,7 @@ func TestAMinerTakesWhatMemorySays(t *testing.T) {
 			m.Model = manifest.Model(c)
 			m.Model.Batch, m.Model.SeqLen, m.Model.Cuts, m.Model.Boundary = 1, 32, []uint32{1, 1, 1}, rules.boundary
 			m.Rules.MaxSlots, m.Rules.Share, m.Rules.Recompute, m.Rules.InnerOptimizer = 2, rules.share, rules.recompute, rules.optimizer
+			m.Rules.Aggregate = rules.aggregate
 		})
 		for stage := range 3 {
 			t.Run(fmt.Sprintf("%s/recompute=%v/%s/stage=%d", rules.share, rules.recompute, rules.optimizer, stage), func(t *testing.T) {

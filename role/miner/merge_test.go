@@ -8,6 +8,7 @@ import (
 	"github.com/iota-train/iota/learn/kernel"
 	"github.com/iota-train/iota/learn/model"
 	"github.com/iota-train/iota/learn/tensor"
+	"github.com/iota-train/iota/protocol/aggregate"
 	"github.com/iota-train/iota/protocol/message"
 )
 
@@ -148,5 +149,24 @@ func TestASourceThatIsNotFiniteIsLeftOutOfAReduction(t *testing.T) {
 		if s.Finite != (i < 2) {
 			t.Errorf("source %d: finite is %v", i, s.Finite)
 		}
+	}
+}
+
+func TestEveryRuleMergesAndIsReplayed(t *testing.T) {
+	for _, rule := range aggregate.Names() {
+		t.Run(rule, func(t *testing.T) {
+			n := newNetwork(t, testManifest(t, func(m *message.Manifest) { m.Rules.Aggregate = rule }), 3)
+			for range 2 {
+				for i := range 6 {
+					n.train(n.column(i % 3))
+				}
+				n.merge() // which demands that owners and replicas agree
+			}
+			log := n.logs[n.miners[1][0]]
+			got, err := Replay(n.manifest, sampleText(), kernel.New(1), log, n.blob, nil)
+			if err != nil || got.Problem != "" || got.Checked != len(log) {
+				t.Errorf("%d of %d receipts hold: %+v, %v", got.Checked, len(log), got, err)
+			}
+		})
 	}
 }

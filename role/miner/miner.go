@@ -22,6 +22,7 @@ import (
 	"github.com/iota-train/iota/learn/data"
 	"github.com/iota-train/iota/learn/kernel"
 	"github.com/iota-train/iota/learn/model"
+	"github.com/iota-train/iota/protocol/aggregate"
 	"github.com/iota-train/iota/protocol/message"
 )
 
@@ -60,6 +61,7 @@ type Miner struct {
 
 	buffers buffers
 	shards  shards // the sources and the result of a reduction, however many
+	reducer *aggregate.Reducer
 }
 
 // New returns a miner of a run that holds no stage yet. session names the process: 16 bytes that no other process has.
@@ -79,9 +81,13 @@ func New(manifest *message.Manifest, key ed25519.PrivateKey, session []byte, tex
 	if err := checkText(manifest, config, text); err != nil {
 		return nil, err
 	}
+	reducer, err := aggregate.New(manifest.GetRules().GetAggregate())
+	if err != nil {
+		return nil, err
+	}
 	return &Miner{
 		manifest: manifest, rules: r, config: config, total: config.Parameters(), text: text, engine: engine,
-		log: newLog(manifest, key, session, r.slots),
+		log: newLog(manifest, key, session, r.slots), reducer: reducer,
 	}, nil
 }
 

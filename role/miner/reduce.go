@@ -7,12 +7,11 @@ import (
 
 	"github.com/iota-train/iota/learn/kernel"
 	"github.com/iota-train/iota/learn/tensor"
-	"github.com/iota-train/iota/protocol/butterfly"
 	"github.com/iota-train/iota/protocol/message"
 )
 
-// reduce merges one shard of a stage, not always the miner's own: a pure function of the sources and their weights. A
-// source that is empty, of a wrong length or not finite is left out, as the statistics say.
+// reduce merges one shard of a stage by the rule of the run, not always the miner's own: a pure function of the sources
+// and their weights. A source that is empty, of a wrong length or not finite is left out, as the statistics say.
 func (m *Miner) reduce(w *work) error {
 	if w.elements < 0 {
 		if err := m.measureShard(w); err != nil {
@@ -34,7 +33,7 @@ func (m *Miner) reduce(w *work) error {
 	}
 	m.shards[0] = slices.Grow(m.shards[0][:0], w.elements)
 	result := m.shards[0][:w.elements]
-	for _, s := range butterfly.Reduce(result, sources, weights) {
+	for _, s := range m.reducer.Reduce(result, sources, weights) {
 		w.receipt.Sources = append(w.receipt.Sources, &message.SourceStats{Finite: s.Finite, Norm2: s.SquaredNorm, Dot: s.Dot})
 	}
 	w.receipt.ResultNorm2 = kernel.SumSquares(result)

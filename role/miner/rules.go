@@ -21,6 +21,7 @@ type rules struct {
 	commitEvery uint64
 	recompute   bool
 	share       tensor.DType
+	aggregate   string
 	optimizer   string
 	outerRate   float32
 	momentum    float32
@@ -49,7 +50,7 @@ func readManifest(m *message.Manifest) (model.Config, rules, error) {
 func readRules(m *message.Rules) rules {
 	r := rules{
 		perStep: int(m.GetMicroBatchesPerStep()), commitEvery: uint64(m.GetCommitEvery()), recompute: m.GetRecompute(),
-		share: tensor.DType(m.GetShare()), optimizer: m.GetInnerOptimizer(),
+		share: tensor.DType(m.GetShare()), aggregate: m.GetAggregate(), optimizer: m.GetInnerOptimizer(),
 		outerRate: float32(m.GetOuterRate()), momentum: float32(m.GetOuterMomentum()),
 		clip: m.GetClip(), decay: m.GetWeightDecay(), slots: int(m.GetMaxSlots()),
 		window: int(m.GetChallengeWindow()), mids: 2 * uint64(m.GetInnerSteps()),

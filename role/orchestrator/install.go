@@ -167,6 +167,7 @@ func (o *Orchestrator) nextEpoch() {
 			m.Order = nil
 		}
 	}
+	o.emit()
 	for _, s := range o.Stages {
 		s.account(s.CheckpointOf == o.Epoch)
 		s.Cohort, s.Shards, s.Installs, s.Agreed, s.Arbiter = nil, nil, nil, nil, -1
@@ -180,12 +181,15 @@ func (o *Orchestrator) nextEpoch() {
 	o.train(time.Duration(o.rules.GetEpochDeadline()))
 }
 
+// merged reports whether the member's share is part of what its stage merged.
+func (me *member) merged() bool { return me.Shares != nil && !me.Unfit }
+
 // account books the epoch's acknowledged micro-batches: as merged if their miner's share is part of what was installed,
 // else as unmerged.
 func (s *stage) account(installed bool) {
 	var merged uint64
 	for _, me := range s.Cohort {
-		if installed && me.Shares != nil && !me.Unfit {
+		if installed && me.merged() {
 			merged += me.B
 		}
 	}

@@ -11,8 +11,8 @@
 //
 // Step has no clock, no goroutine and no randomness but the generator in its state: the same events give the same
 // messages, bit for bit, so the journal of events is the whole memory of a run. One file holds one step of an epoch:
-// register, assign, route, result, lease, claim, trigger, share, reduce, settle, install, evaluate; and then audit,
-// verdict.
+// register, assign, route, result, lease, claim, clasp, trigger, share, reduce, settle, install, emit, evaluate; and then
+// audit, verdict.
 package orchestrator
 
 import (
@@ -24,6 +24,8 @@ import (
 	"unicode"
 
 	"github.com/iota-train/iota/learn/model"
+	"github.com/iota-train/iota/protocol/clasp"
+	"github.com/iota-train/iota/protocol/ledger"
 	"github.com/iota-train/iota/protocol/message"
 	"github.com/iota-train/iota/role/manifest"
 )
@@ -53,9 +55,11 @@ func New(m *message.Manifest, secret [32]byte) (*Orchestrator, error) {
 	o.dice = rand.New(o.rng)
 	o.Acked = map[uint64][]bool{}
 	o.Blobs = map[string]blob{}
+	o.Clasp = clasp.NewWindow(shape.Stages(), claspWindow)
 	for s := range shape.Stages() {
 		o.Stages = append(o.Stages, &stage{Index: s, Cost: float64(shape.Cost(s)), Weights: uint64(shape.StageSize(s))})
 	}
+	o.Books.Ledger = ledger.New(o.hash)
 	o.RateBits = math.Float32bits(manifest.Rate(o.rules, o.threshold()*uint64(shape.Rows()), 0))
 	o.startWaiting("waiting for a miner in every stage")
 	return o, nil
@@ -220,6 +224,7 @@ func (o *Orchestrator) stop(atOnce bool) {
 func (o *Orchestrator) finish(reason string) {
 	o.enter(Waiting, 0, "finished: "+reason)
 	o.Finished = true
+	o.endBooks()
 	for _, m := range o.Miners {
 		o.send(m, &message.Order{Kind: &message.Order_Finished{Finished: &message.Finished{Reason: reason}}})
 	}

@@ -38,6 +38,7 @@ type net struct {
 	hostile bool                                                  // refusals are to be expected
 	bend    func(key string, t *message.Task, r *message.Receipt) // what a liar makes of its answers, if set
 	events  []event
+	pages   [][]byte // of the ledger
 }
 
 type event struct {
@@ -76,6 +77,11 @@ func (n *net) send(in *message.Event) {
 	}
 	n.events = append(n.events, event{n.now, in, encode(out)})
 	n.orders = append(n.orders, out...)
+	for _, o := range out {
+		if o.GetLedger() != nil {
+			n.pages = append(n.pages, o.GetLedger())
+		}
+	}
 }
 
 func encode(out []*message.Outbound) []byte {
@@ -234,6 +240,13 @@ func TestTheSameEventsGiveTheSameMessagesAcrossASnapshot(t *testing.T) {
 		n.join(i)
 	}
 	n.run(20_000)
+	n.replay()
+}
+
+// replay fails unless the events give the same messages once more, across snapshots.
+func (n *net) replay() {
+	t := n.t
+	t.Helper()
 	again, err := orchestrator.New(n.m, n.secret)
 	if err != nil {
 		t.Fatal(err)

@@ -100,6 +100,7 @@ func (o *Orchestrator) reduced(m *miner, r *message.Receipt) {
 		result = nil
 	}
 	if sh.Arbiter == m.Number && r.GetAttempt() == sh.ArbiterAt {
+		s.measure(sh, result, r)
 		o.arbitratedShard(s, sh, result)
 		return
 	}
@@ -112,6 +113,7 @@ func (o *Orchestrator) reduced(m *miner, r *message.Receipt) {
 			o.alert("miner %d could not do %s: %s %s", m.Number+1, id.Key(), r.GetFault(), r.GetNote())
 			return
 		}
+		s.measure(sh, result, r)
 		sh.Results[side] = result
 		o.Counters.MergeBytes += result.Result.Size + s.shareSize(s.indexOf(sh))
 		if sh.Results[1-side] == nil {
@@ -128,7 +130,7 @@ func (s *stage) reductionOf(r *message.Receipt) *reduction {
 	if r.GetFault() != message.Fault_FAULT_NONE || len(r.GetOutputs()) != 1 || len(r.GetSources()) != s.sources() {
 		return nil
 	}
-	result, i := &reduction{Result: newRef(r.GetOutputs()[0])}, 0
+	result, i := &reduction{Result: newRef(r.GetOutputs()[0]), Stats: statsHash(r)}, 0
 	for k, me := range s.Cohort {
 		if me.Shares == nil {
 			continue

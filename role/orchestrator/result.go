@@ -175,7 +175,7 @@ func (o *Orchestrator) backwardDone(m *miner, f *flight, r *message.Receipt) {
 	stage := f.Hop
 	if r.GetTask().GetKind() == message.TaskKind_LOSS {
 		m.Forwards++
-		o.lossKnown(f, math.Float64frombits(r.GetLossBits()))
+		o.lossKnown(m, f, math.Float64frombits(r.GetLossBits()))
 	}
 	m.Backwards++
 	o.measure(m, f)
@@ -213,7 +213,7 @@ func (o *Orchestrator) acknowledge(m *miner, f *flight, r *message.Receipt) {
 	o.Stages[f.Hop].Acknowledged++
 }
 
-func (o *Orchestrator) lossKnown(f *flight, loss float64) {
+func (o *Orchestrator) lossKnown(m *miner, f *flight, loss float64) {
 	if stages := o.Acked[f.Batch]; stages != nil && stages[f.Hop] {
 		return
 	}
@@ -223,6 +223,7 @@ func (o *Orchestrator) lossKnown(f *flight, loss float64) {
 	o.Counters.Tokens += uint64(o.shape.Rows())
 	o.LossSum += loss
 	o.LossCount++
+	o.sampled(m, f, loss)
 }
 
 // measure updates a miner's moving averages after a backward: seconds of work per micro-batch, and the time from

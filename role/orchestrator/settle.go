@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"bytes"
 	"slices"
 )
 
@@ -24,14 +25,15 @@ func (o *Orchestrator) leaveReducing() bool {
 				o.settleShard(s, sh)
 			}
 		}
+		o.screen(s)
 	}
 	o.startInstalling()
 	return true
 }
 
 // settleShard decides a shard as far as the results allow: two equal ones agree, a lone one stands when no other can
-// come, none at all is a lost shard, two different ones go to an arbiter. A result is the merged shard and which sources
-// were left out of it because they are not finite: owners that differ in either disagree.
+// come, none at all is a lost shard, two different ones go to an arbiter. A result is the merged shard, which sources
+// were left out of it because they are not finite, and what is said of the others: owners that differ in any disagree.
 func (o *Orchestrator) settleShard(s *stage, sh *shard) bool {
 	a, b := sh.Results[0], sh.Results[1]
 	switch {
@@ -131,9 +133,10 @@ func (o *Orchestrator) callArbiter(s *stage, sh *shard) bool {
 	return false
 }
 
-// undecided ends a dispute that nobody arbitrated. Of two different results neither can be trusted: the shard is lost,
-// and the disagreement stands against both. A lone result stands, but what it says against a source does not: a share's
-// other shards are merged, and one word must not have its work counted as unmerged.
+// undecided ends a dispute that nobody arbitrated, which stands against both owners. Of two different results neither can
+// be trusted: the shard is lost. Equal ones are merged even if their owners differ in what they say of the sources, or one
+// of them could have the shard lost without having to lie about it. A lone result stands, but what it says against a
+// source does not: a share's other shards are merged, and one word must not have its work counted as unmerged.
 func (o *Orchestrator) undecided(s *stage, sh *shard) {
 	sh.Done = true
 	for side, r := range sh.Results {
@@ -145,6 +148,10 @@ func (o *Orchestrator) undecided(s *stage, sh *shard) {
 		default:
 			o.agree(s, sh, side, false)
 		}
+	}
+	if a, b := sh.Results[0], sh.Results[1]; a != nil && b != nil && a.Result.same(b.Result) {
+		sh.Final = &a.Result
+		return
 	}
 	o.alert("the owners of shard %d of stage %d disagree and nobody can arbitrate: the shard is lost", s.indexOf(sh), s.Index)
 	sh.Lost = true
@@ -170,14 +177,16 @@ func (o *Orchestrator) arbitratedShard(s *stage, sh *shard, truth *reduction) {
 				claims--
 			}
 		}
-		o.judge(s, sh, side, r.Result.same(truth.Result), claims == 0)
+		frank := !slices.Equal(r.Unfit, truth.Unfit) || bytes.Equal(r.Stats, truth.Stats)
+		o.judge(s, sh, side, r.Result.same(truth.Result), claims == 0, frank)
 	}
 	o.settle(s, sh, final)
 }
 
-// judge enters what an arbiter found of an owner: whether it merged the shard well, and blamed no sound source.
-func (o *Orchestrator) judge(s *stage, sh *shard, side int, merged, fair bool) {
-	o.agree(s, sh, side, merged && fair)
+// judge enters what an arbiter found of an owner: whether it merged the shard well, blamed no sound source, and said of
+// the sources what is true.
+func (o *Orchestrator) judge(s *stage, sh *shard, side int, merged, fair, frank bool) {
+	o.agree(s, sh, side, merged && fair && frank)
 	m := o.Miners[s.Cohort[sh.Owners[side]].Miner]
 	if !merged {
 		o.alert("miner %d merged shard %d of stage %d wrongly", m.Number+1, s.indexOf(sh), s.Index)
@@ -185,7 +194,10 @@ func (o *Orchestrator) judge(s *stage, sh *shard, side int, merged, fair bool) {
 	if !fair {
 		o.refuted(m)
 	}
-	if !merged || !fair {
+	if merged && !frank {
+		o.alert("miner %d misstated the sources of shard %d of stage %d", m.Number+1, s.indexOf(sh), s.Index)
+	}
+	if !merged || !fair || !frank {
 		o.dispute(s, sh)
 	}
 }

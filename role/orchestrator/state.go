@@ -1,12 +1,14 @@
 package orchestrator
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
 
+	"github.com/iota-train/iota/protocol/clasp"
 	"github.com/iota-train/iota/protocol/message"
 )
 
@@ -55,6 +57,8 @@ type state struct {
 	MergeStart    time.Duration
 	Last          bool   // the last epoch is installed: only held-out micro-batches travel
 	RateBits      uint32 // float32 bits of the inner learning rate of this epoch
+	Books         books
+	Clasp         clasp.Window
 	Validators    []*validator
 	Audits        []*audit // open ones, oldest first
 	AuditCount    uint64   // ever opened
@@ -82,6 +86,7 @@ type Counters struct {
 	Kicked          uint64
 	Disagreements   uint64
 	ShardsLost      uint64
+	Screened        uint64 // shares that stood out
 }
 
 // Alert is a line for the operator.
@@ -127,9 +132,13 @@ type miner struct {
 	Spread      float64
 	GradNorm    float64
 	UpdateNorm2 float64
-	Receipts    [][]byte // encoded, of its log since the last LOAD or INSTALL; with an audit share only
-	LogFull     bool     // there were more than are kept
-	Passed      uint64   // verdicts
+	Norm        float64      // of its last merged share, in medians of the cohort; 0 unknown
+	Cosine      float64      // of that share to the others
+	Screened    bool         // that share stood out
+	Clasp       clasp.Effect // what the last evaluation found
+	Receipts    [][]byte     // encoded, of its log since the last LOAD or INSTALL; with an audit share only
+	LogFull     bool         // there were more than are kept
+	Passed      uint64       // verdicts
 	Failed      uint64
 	Withheld    int    // epochs in a row in which it made audits impossible itself
 	WithheldIn  uint64 // the last of them, plus 1
@@ -172,6 +181,7 @@ type stage struct {
 	Settled       bool
 	UploadTried   []int
 	Disagreements uint64
+	ResultNorm2   float64 // of the merged shards of which two miners say the same
 }
 
 // member is a miner of a frozen cohort. B is its number of acknowledged backwards.
@@ -180,7 +190,9 @@ type member struct {
 	B      uint64
 	Shares []ref
 	Gone   bool
-	Unfit  bool // two miners, or itself, found a shard of its share not finite
+	Unfit  bool    // two miners, or itself, found a shard of its share not finite
+	Norm2  float64 // of its share, and the product with the result, over the shards of which two miners say the same
+	Dot    float64
 }
 
 // shard is one slice of a merge.
@@ -201,11 +213,12 @@ type shard struct {
 // reduction is what an owner or an arbiter made of a shard.
 type reduction struct {
 	Result ref
-	Unfit  []int // members whose share it left out, because it is not finite
+	Unfit  []int  // members whose share it left out, because it is not finite
+	Stats  []byte // hash of the norms and products that came with it
 }
 
 func (r *reduction) same(o *reduction) bool {
-	return r.Result.same(o.Result) && slices.Equal(r.Unfit, o.Unfit)
+	return r.Result.same(o.Result) && slices.Equal(r.Unfit, o.Unfit) && bytes.Equal(r.Stats, o.Stats)
 }
 
 type install struct {

@@ -74,6 +74,7 @@ func (o *Orchestrator) leaveTraining() bool {
 		return false
 	}
 	o.cancelFlights()
+	o.attribute()
 	o.startSharing()
 	return true
 }
@@ -129,7 +130,7 @@ func (o *Orchestrator) quorumOf(n int) int {
 // freeze fixes every stage's cohort and shard map. Nothing that happens later changes them until the install.
 func (o *Orchestrator) freeze() {
 	for _, s := range o.Stages {
-		s.Cohort, s.Shards, s.Installs, s.Agreed = nil, nil, nil, nil
+		s.Cohort, s.Shards, s.Installs, s.Agreed, s.ResultNorm2 = nil, nil, nil, nil, 0
 		s.Settled, s.UploadTried, s.Disputed, s.Arbiter = false, nil, false, -1
 		for _, m := range o.active(s.Index) {
 			if uint64(len(m.Acks)) >= o.threshold() {

@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"time"
 
+	"github.com/iota-train/iota/protocol/clasp"
 	"github.com/iota-train/iota/protocol/message"
 )
 
@@ -25,6 +26,7 @@ type View struct {
 	Miners                []MinerView
 	Epochs                []EpochReport
 	Alerts                []Alert
+	Ledger                LedgerView
 	Validators            []ValidatorView
 	Audits                AuditTotals
 	OpenAudits            int
@@ -63,7 +65,12 @@ type MinerView struct {
 	Speed                      float64 // micro-batches per second
 	Forwards, Backwards, Steps uint64
 	Agreement                  float64 // share of its merged shards on which its pair agreed, 1 if none
-	Passed, Failed             uint64  // verdicts
+	Norm, Cosine               float64 // of its last merged share: norm in medians of the cohort, cosine to the rest; 0 unknown
+	Screened                   bool    // that share stood out
+	Pay                        PayView
+	Clasp                      clasp.Effect
+	Passed, Failed             uint64 // verdicts
+	Barred                     string // why it was withdrawn, "" for one that was not
 }
 
 // EpochReport is a finished epoch.
@@ -101,7 +108,7 @@ func (o *Orchestrator) View() View {
 		Parameters: o.shape.Parameters(), Now: o.Now, Phase: o.Phase, Since: o.Since, Until: o.Until, Reason: o.Reason,
 		Draining: o.Draining, Finished: o.Finished, Epoch: o.Epoch, Progress: o.progress(), InFlight: len(o.Flights),
 		Rate: float64(o.rate()), Counters: o.Counters,
-		Epochs: append([]EpochReport(nil), o.Epochs...), Alerts: append([]Alert(nil), o.Alerts...),
+		Epochs: append([]EpochReport(nil), o.Epochs...), Alerts: append([]Alert(nil), o.Alerts...), Ledger: o.ledgerView(),
 	}
 	for _, s := range o.Stages {
 		sv := StageView{
@@ -147,7 +154,9 @@ func (o *Orchestrator) minerView(m *miner) MinerView {
 	v := MinerView{
 		Number: m.Number + 1, ID: message.Short(m.Key), Key: append([]byte(nil), m.Key...), Stage: m.Stage, State: o.stateOf(m),
 		Held: m.Held, Slots: o.slots(m), B: uint64(len(m.Acks)), Speed: m.speed(), Forwards: m.Forwards,
-		Backwards: m.Backwards, Steps: m.Steps, Agreement: 1, Passed: m.Passed, Failed: m.Failed,
+		Backwards: m.Backwards, Steps: m.Steps, Agreement: 1, Pay: o.payView(m.Key), Clasp: m.Clasp,
+		Norm: m.Norm, Cosine: m.Cosine, Screened: m.Screened,
+		Passed: m.Passed, Failed: m.Failed, Barred: m.Barred,
 	}
 	if n := m.Agreed + m.Disagreed; n > 0 {
 		v.Agreement = float64(m.Agreed) / float64(n)

@@ -49,8 +49,11 @@ var kinds = []kind{
 	{name: "drop", tasks: append(append([]message.TaskKind{}, training...), message.TaskKind_REDUCE), ignores: true},
 }
 
-// injected are accidents rather than lies: simulations cause them, nobody asks for them.
-var injected = []kind{{name: "fault", tasks: training, fault: message.Fault_NON_FINITE_OWN}}
+// injected are accidents, and lies of one experiment: simulations cause them, nobody asks for them.
+var injected = []kind{
+	{name: "fault", tasks: training, fault: message.Fault_NON_FINITE_OWN},
+	{name: "invert", tasks: []message.TaskKind{message.TaskKind_SHARE}, tensor: func(x []float32, _ *rand.Rand) { times(x, -10) }},
+}
 
 // ofTask makes colluders change a shard alike: the lie follows from the task.
 func ofTask(_ *rule, id *message.TaskID) uint64 {

@@ -4,53 +4,97 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/mmcloughlin/avo/attr"
 	. "github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/ir"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// roundPairs generates the second step of packing for BF16, in place: rows of
-// the given width, one per k, are rounded to bfloat16. For fused multiply-adds
-// they stay float32 and the two rows of each pair change places, as the odd
-// element comes first. For the dot product a pair becomes one row of 32-bit
-// words, the even element in the low half.
-func roundPairs(s isa, width int, dot bool) {
+// swapPairs generates the second step of packing for BF16 by fused multiply-adds,
+// in place: rows of the given width, one per k, are rounded to bfloat16, and the
+// two rows of each pair change places, as the odd element comes first.
+func swapPairs(s isa, width int) {
 	name := fmt.Sprintf("swap%d%s", width, s.name)
-	if dot {
-		name = fmt.Sprintf("join%d%s", width, s.name)
-	}
 	TEXT(name, NOSPLIT, "func(x *float32, pairs int)")
 	Doc(name + " rounds pairs of packed rows to bfloat16.")
 	Pragma("noescape")
-	from, pairs := Load(Param("x"), GP64()), Load(Param("pairs"), GP64())
-	to := GP64()
-	MOVQ(from, to)
+	x, pairs := Load(Param("x"), GP64()), Load(Param("pairs"), GP64())
 	r := newRounder(s, width)
 
 	Label("pair")
 	for at := 0; at < 4*width; at += s.bytes {
-		even := r.round(Mem{Base: from, Disp: at})
-		odd := r.round(Mem{Base: from, Disp: at + 4*width})
-		if dot {
-			VPSRLD(Imm(16), even, even)
-			VPORD(odd, even, even)
-			r.store(even, Mem{Base: to, Disp: at})
-			continue
-		}
-		r.store(odd, Mem{Base: to, Disp: at})
-		r.store(even, Mem{Base: to, Disp: at + 4*width})
+		even := r.round(Mem{Base: x, Disp: at})
+		odd := r.round(Mem{Base: x, Disp: at + 4*width})
+		r.store(odd, Mem{Base: x, Disp: at})
+		r.store(even, Mem{Base: x, Disp: at + 4*width})
 	}
-	ADDQ(U32(8*width), from)
-	if dot {
-		ADDQ(U32(4*width), to)
-	} else {
-		MOVQ(from, to)
-	}
+	ADDQ(U32(8*width), x)
 	DECQ(pairs)
 	JNZ(LabelRef("pair"))
 	VZEROUPPER()
 	RET()
+}
+
+// dotCopy generates what copyParts does, for the dot product: of each pair of rows
+// it writes one, each element two bfloat16s, the even row's in the low half. turns
+// is interleaved.
+func dotCopy(width int, turns Mem) {
+	s := avx512
+	name := fmt.Sprintf("dotCopy%d%s", width, s.name)
+	TEXT(name, NOSPLIT, "func(to *float32, toPart uintptr, from *float32, fromRow uintptr, pairs, parts int)")
+	Doc(name + " copies parts of pairs of rows as bfloat16s; toPart is the distance of two parts' places.")
+	Pragma("noescape")
+	to, toPart := Load(Param("to"), GP64()), Load(Param("toPart"), GP64())
+	even, fromRow := Load(Param("from"), GP64()), Load(Param("fromRow"), GP64())
+	pairs, parts := Load(Param("pairs"), GP64()), Load(Param("parts"), GP64())
+	odd, read, write, left := GP64(), GP64(), GP64(), GP64()
+	order := s.vec()
+	VMOVUPS(turns, order)
+	load, store := firstLanes(s, min(width, s.bytes/4))
+
+	Label("pair")
+	LEAQ(Mem{Base: even, Index: fromRow, Scale: 1}, odd)
+	XORQ(read, read)
+	MOVQ(to, write)
+	MOVQ(parts, left)
+	Label("part")
+	for at := 0; at < 4*width; at += s.bytes {
+		VMOVAPS(load(Mem{Base: even, Index: read, Scale: 1, Disp: at}), lower)
+		VMOVAPS(load(Mem{Base: odd, Index: read, Scale: 1, Disp: at}), upper)
+		convert()
+		v := s.vec()
+		VPERMW(converted, order, v)
+		store(v, Mem{Base: write, Disp: at})
+	}
+	ADDQ(U32(4*width), read)
+	ADDQ(toPart, write)
+	DECQ(left)
+	JNZ(LabelRef("part"))
+	LEAQ(Mem{Base: odd, Index: fromRow, Scale: 1}, even)
+	ADDQ(U32(4*width), to)
+	DECQ(pairs)
+	JNZ(LabelRef("pair"))
+	VZEROUPPER()
+	RET()
+}
+
+// interleaved is a table for VPERMW that takes turns between the halves.
+func interleaved() Mem {
+	table := GLOBL("interleaved", attr.RODATA|attr.NOPTR)
+	for i := range 16 {
+		DATA(4*i, U32(i|(16+i)<<16))
+	}
+	return table
+}
+
+// The registers of convert.
+var lower, upper, converted = reg.Z30, reg.Z31, reg.Z30
+
+// convert rounds what lower and upper hold to bfloat16s, one after the other, by
+// VCVTNE2PS2BF16, which Go's assembler does not know. Its rounding is rounder's.
+func convert() {
+	evex("VCVTNE2PS2BF16", 0x72, prefixF2, index(lower), index(upper), index(converted))
 }
 
 // rounder rounds vectors to bfloat16. The last vector of a row may be partial.
@@ -114,16 +158,26 @@ func (t *tileKernel) multiply(a, b, sum vecReg) {
 }
 
 // dotBF16 writes VDPBF16PS, which Go's assembler does not know, on registers of
-// these numbers: EVEX.512.F3.0F38.W0 52 /r.
-func dotBF16(a, b, sum int) {
+// these numbers.
+func dotBF16(a, b, sum int) { evex("VDPBF16PS", 0x52, prefixF3, a, b, sum) }
+
+// Prefixes of an instruction, as EVEX writes them.
+const (
+	prefixF3 = 2
+	prefixF2 = 3
+)
+
+// evex writes the bytes of EVEX.512.prefix.0F38.W0 opcode /r, on registers of these
+// numbers.
+func evex(name string, opcode uint16, prefix uint32, a, b, to int) {
 	inverted := func(register, bit, place int) uint32 { return uint32(^register>>bit&1) << place }
-	const prefix, map0F38, opcode, length512, direct = 0x62, 0x02, 0x52, 0x40, 0xc0
-	p0 := inverted(sum, 3, 7) | inverted(a, 4, 6) | inverted(a, 3, 5) | inverted(sum, 4, 4) | map0F38
-	p1 := uint32(^b&15)<<3 | 0x06 // bit 2 is always set; prefix F3
+	const start, map0F38, length512, direct = 0x62, 0x02, 0x40, 0xc0
+	p0 := inverted(to, 3, 7) | inverted(a, 4, 6) | inverted(a, 3, 5) | inverted(to, 4, 4) | map0F38
+	p1 := uint32(^b&15)<<3 | 0x04 | prefix // bit 2 is always set
 	p2 := length512 | inverted(b, 4, 3)
-	modRM := direct | uint16(sum&7)<<3 | uint16(a&7)
-	Comment(fmt.Sprintf("VDPBF16PS Z%d, Z%d, Z%d", a, b, sum))
-	Instruction(&ir.Instruction{Opcode: "LONG", Operands: []Op{U32(prefix | p0<<8 | p1<<16 | p2<<24)}})
+	modRM := direct | uint16(to&7)<<3 | uint16(a&7)
+	Comment(fmt.Sprintf("%s Z%d, Z%d, Z%d", name, a, b, to))
+	Instruction(&ir.Instruction{Opcode: "LONG", Operands: []Op{U32(start | p0<<8 | p1<<16 | p2<<24)}})
 	Instruction(&ir.Instruction{Opcode: "WORD", Operands: []Op{U16(opcode | modRM<<8)}})
 }
 

@@ -67,18 +67,21 @@ func products() {
 		for _, rows := range shape.rows {
 			(&tileKernel{isa: shape.isa, rows: rows, strip: strip}).generate()
 		}
-		transpose(shape.isa, strip)
-		transpose(shape.isa, shape.isa.bytes/4)
+		transpose(shape.isa, strip, false)
+		transpose(shape.isa, shape.isa.bytes/4, false)
 		copyParts(shape.isa, strip)
 		copyParts(shape.isa, shape.cols)
-		roundPairs(shape.isa, strip, false)
-		roundPairs(shape.isa, shape.cols, false)
+		swapPairs(shape.isa, strip)
+		swapPairs(shape.isa, shape.cols)
 	}
 	for _, rows := range []int{12, 8, 4, 2, 1} {
 		(&tileKernel{isa: avx512, rows: rows, strip: 12, dot: true}).generate()
 	}
-	roundPairs(avx512, 12, true)
-	roundPairs(avx512, 32, true)
+	transpose(avx512, 12, true)
+	transpose(avx512, 16, true)
+	table := interleaved()
+	dotCopy(12, table)
+	dotCopy(32, table)
 	peak(avx512, 24, false)
 	peak(avx512, 24, true)
 	peak(avx2, 12, false)

@@ -10,11 +10,15 @@ import (
 
 // transpose generates the packing of an operand whose elements along k lie side
 // by side: it reads up to a vector's width of rows, a whole number of vectors
-// long, and writes them as columns. Strides are in bytes. Whole vectors are written
-// even of fewer rows, so there must be room behind the last.
-func transpose(s isa, rows int) {
-	lanes := s.bytes / 4
+// long, and writes them as columns. For the dot product it reads pairs of vectors
+// and writes bfloat16s, two to an element. Strides are in bytes. Whole vectors are
+// written even of fewer rows, so there must be room behind the last.
+func transpose(s isa, rows int, dot bool) {
+	lanes, step := s.bytes/4, s.bytes
 	name := fmt.Sprintf("transpose%d%s", rows, s.name)
+	if dot {
+		name, step = fmt.Sprintf("dotTranspose%d%s", rows, s.name), 2*s.bytes
+	}
 	TEXT(name, NOSPLIT, "func(to *float32, toRow uintptr, from *float32, fromRow uintptr, blocks int)")
 	Doc(name + " transposes blocks, as wide as a vector, that lie side by side in from.")
 	Pragma("noescape")
@@ -32,14 +36,21 @@ func transpose(s isa, rows int) {
 			continue
 		}
 		in[i] = s.vec()
-		VMOVUPS(Mem{Base: row}, in[i])
+		if dot {
+			VMOVUPS(Mem{Base: row}, lower)
+			VMOVUPS(Mem{Base: row, Disp: s.bytes}, upper)
+			convert()
+			VMOVAPS(converted, in[i])
+		} else {
+			VMOVUPS(Mem{Base: row}, in[i])
+		}
 		ADDQ(fromRow, row)
 	}
 	for _, out := range exchangeLanes(s, exchangeFours(s, in)) {
 		VMOVUPS(out, Mem{Base: to})
 		ADDQ(toRow, to)
 	}
-	ADDQ(Imm(uint64(s.bytes)), from)
+	ADDQ(U32(step), from)
 	DECQ(blocks)
 	JNZ(LabelRef("block"))
 	VZEROUPPER()

@@ -1,49 +1,30 @@
-package butterfly
+package aggregate
 
 import "math"
 
-// Stats is what an owner reports of one source of a shard, beside its result. From it the orchestrator screens the
-// sources. All numbers are float64 sums over the shard in increasing position.
-type Stats struct {
-	Finite      bool    // the source was present and finite throughout, and is part of the result
-	SquaredNorm float64 // sum of x^2, 0 if not Finite
-	Dot         float64 // sum of x times result, 0 if not Finite
-}
-
-// reduceBlock is the number of elements summed at a time, few enough to stay near the processor. It does not change the
-// result.
-const reduceBlock = 1024
-
-// Reduce writes the weighted mean of the sources to dst and returns the statistics of each. The same sources in the
-// same order give the same bits on every machine: for each element, w x is rounded to float64 and added in the order of
-// the sources, from +0; the sum is divided by the sum of the weights and rounded to float32. Callers put sources in
-// order of the cohort.
-//
-// A source with a NaN or an infinity in this shard is left out of it, values and weight; so is one that is absent (nil)
-// or not as long as dst. A weight that is not in (0, 2^64] counts as 0, so that no sum can overflow. With no weight left the
-// result is 0: a shard without g still has its momentum. dst may not overlap a source.
-func Reduce(dst []float32, sources [][]float32, weights []float64) []Stats {
-	stats := make([]Stats, len(sources))
+// mean writes the weighted mean of the sources to dst and fills in the statistics: for each element, w x is rounded to
+// float64 and added in the order of the sources, from +0; the sum is divided by the sum of the weights and rounded to
+// float32.
+func mean(dst []float32, sources [][]float32, weights []float64, stats []Stats) {
 	for s, x := range sources {
 		stats[s].Finite = len(x) == len(dst)
 	}
-	for !reduceFinite(dst, sources, weights, stats) {
+	for !meanOfFinite(dst, sources, weights, stats) {
 		// Once more, without the sources that turned out not to be finite.
 	}
-	return stats
 }
 
-// reduceFinite reduces the sources whose statistics say that they are finite. It returns false, with the statistics
+// meanOfFinite reduces the sources whose statistics say that they are finite. It returns false, with the statistics
 // corrected and dst of no use, if one is not.
-func reduceFinite(dst []float32, sources [][]float32, weights []float64, stats []Stats) bool {
+func meanOfFinite(dst []float32, sources [][]float32, weights []float64, stats []Stats) bool {
 	var few [4]pair
 	pairs, total := pairUp(few[:0], sources, weights, stats)
 	if total == 0 {
 		total = 1 // every sum is +0, and so is every mean
 	}
-	var sum [reduceBlock]float64
-	for from := 0; from < len(dst); from += reduceBlock {
-		to := min(from+reduceBlock, len(dst))
+	var sum [block]float64
+	for from := 0; from < len(dst); from += block {
+		to := min(from+block, len(dst))
 		acc, out := sum[:to-from], dst[from:to]
 		clear(acc)
 		last := len(pairs) - 1
@@ -86,7 +67,7 @@ func pairUp(pairs []pair, sources [][]float32, weights []float64, stats []Stats)
 		if !stats[s].Finite {
 			continue
 		}
-		next := source{x: x, w: weight(weights[s]), number: s}
+		next := source{x: x, w: weightOf(weights, s), number: s}
 		total += next.w
 		if half {
 			pairs[len(pairs)-1].b = next
@@ -102,7 +83,7 @@ func pairUp(pairs []pair, sources [][]float32, weights []float64, stats []Stats)
 }
 
 // zeros is a block of the source that is none.
-var zeros [reduceBlock]float32
+var zeros [block]float32
 
 // block returns n elements of the source.
 func (s *source) block(from, n int) []float32 {
@@ -172,12 +153,4 @@ func (p *pair) measure(out []float32, from int) {
 		dotB += float64(y * z)
 	}
 	p.a.norm, p.b.norm, p.a.dot, p.b.dot = normA, normB, dotA, dotB
-}
-
-// weight returns a weight that is in (0, 2^64], or 0.
-func weight(w float64) float64 {
-	if w > 0 && w <= 1<<64 {
-		return w
-	}
-	return 0
 }

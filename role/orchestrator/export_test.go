@@ -1,0 +1,18 @@
+package orchestrator
+
+// What a validator's verdicts will call, for tests of this package.
+
+// Burn is burn for a miner by number, from 0.
+func (o *Orchestrator) Burn(miner int, epoch uint64, reason string) {
+	o.burn(o.Miners[miner], epoch, reason)
+}
+
+// CreditReplay is creditReplay for so many micro-batches of a stage.
+func (o *Orchestrator) CreditReplay(key []byte, stage int, batches uint64) {
+	o.creditReplay(key, o.unitsOf(stage, batches))
+}
+
+// CreditUnmerged is creditUnmerged for a miner by number, from 0.
+func (o *Orchestrator) CreditUnmerged(miner, stage int, batches uint64) {
+	o.creditUnmerged(o.Miners[miner], stage, batches)
+}
