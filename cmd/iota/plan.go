@@ -160,9 +160,6 @@ func (o *options) rules(stages int) *message.Rules {
 	return r
 }
 
-// challengeWindow is the number of epochs during which work can be audited.
-const challengeWindow = 2
-
 // slots is how many micro-batches a miner may hold. More than what keeps the cores busy only makes gradients stale
 // (docs/results.md); behind a link, more are on the way.
 func (o *options) slots(stages int) uint32 {

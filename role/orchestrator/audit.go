@@ -140,8 +140,19 @@ func (m *miner) cutLog(epoch uint64, log []*message.Receipt) {
 	m.LogFull = false
 }
 
+// flagWeight is what a flag, of CLASP or of a screen, adds to a miner's weight in the draw.
+const flagWeight = 3
+
 // suspicion is the weight of a miner in the draw: 1 for one that nothing speaks against.
-func (o *Orchestrator) suspicion(m *miner) float64 { return 1 + float64(m.Disagreed) }
+func (o *Orchestrator) suspicion(m *miner) float64 {
+	weight := 1 + float64(m.Disagreed)
+	for _, flag := range []bool{m.Clasp.Flagged, m.Screened} {
+		if flag {
+			weight += flagWeight
+		}
+	}
+	return weight
+}
 
 // toss reports whether work of so suspect a miner is drawn.
 func (o *Orchestrator) toss(suspicion float64) bool {

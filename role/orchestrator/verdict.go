@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/iota-train/iota/protocol/ledger"
 	"github.com/iota-train/iota/protocol/message"
 )
 
@@ -356,15 +357,23 @@ func (o *Orchestrator) convict(m *miner, e Evidence) {
 	o.failed(m, e.Epoch, e.What)
 }
 
-// failed is called once for each failed verdict, with the epoch whose work it is about. Here the escrow of the miner is
-// burned.
-func (o *Orchestrator) failed(*miner, uint64, string) {}
+// failed is called once for each failed verdict, with the epoch whose work it is about. All that the miner has in escrow is
+// burned: a verdict is a sample, and says little of the epochs before its own.
+func (o *Orchestrator) failed(m *miner, epoch uint64, what string) {
+	o.burn(m, 0, fmt.Sprintf("a failed audit of epoch %d: %s", epoch, what))
+}
 
 // unproven is called when work of a miner that was drawn, or that would have been drawn for, cannot be replayed because
 // the miner lost or kept back its log or its state. It is nobody's fault, but such work is not verified: here its pay stays
 // away.
 func (o *Orchestrator) unproven(*miner, uint64) {}
 
+// leastUnits is what a replay counts at least: that of a shard has no micro-batches in it.
+const leastUnits = 0.1
+
 // credited is called once for each confirmed answer of a validator, a planted one included, with the units of work that
-// it replayed. Here it is paid; barValidator takes back what it has.
-func (o *Orchestrator) credited(v *validator, units float64) { v.Units += units }
+// it replayed: for them it is paid. barValidator takes back what it has.
+func (o *Orchestrator) credited(v *validator, units float64) {
+	v.Units += units
+	o.creditReplay(v.Key, uint64(max(leastUnits, units)*ledger.Whole/float64(len(o.Stages))))
+}
