@@ -61,6 +61,7 @@ type AuditTotals struct {
 // Bounds of audits.
 const (
 	maxLog      = 1 << 14 // receipts of a miner and an epoch that are kept
+	maxLogBytes = 8 << 20 // of them
 	maxAudits   = 4096    // open at once; more are not drawn
 	maxAnswers  = 5       // to one audit: then it ends undecided
 	maxWithheld = 3       // epochs in a row with audits that a miner itself made impossible, before that is a failed verdict
@@ -81,9 +82,10 @@ func (o *Orchestrator) keepReceipt(m *miner, raw []byte, r *message.Receipt) {
 		return
 	}
 	if r.GetTask().GetKind() == message.TaskKind_LOAD && r.GetFault() == message.Fault_FAULT_NONE {
-		m.Receipts, m.LogFull = nil, false
+		m.Receipts, m.LogFull, m.LogBytes = nil, false, 0
 	}
-	if m.LogFull = m.LogFull || len(m.Receipts) >= maxLog; !m.LogFull {
+	m.LogBytes += len(raw)
+	if m.LogFull = m.LogFull || len(m.Receipts) >= maxLog || m.LogBytes > maxLogBytes; !m.LogFull {
 		m.Receipts = append(m.Receipts, raw)
 	}
 }
@@ -137,7 +139,7 @@ func (m *miner) cutLog(epoch uint64, log []*message.Receipt) {
 		}
 	}
 	m.Receipts = slices.Clone(m.Receipts[from:])
-	m.LogFull = false
+	m.LogFull, m.LogBytes = false, 0
 }
 
 // flagWeight is what a flag, of CLASP or of a screen, adds to a miner's weight in the draw.
