@@ -140,6 +140,7 @@ func (m *miner) cutLog(epoch uint64, log []*message.Receipt) {
 	m.LogFull = false
 }
 
+<<<<<<< HEAD
 // suspicion is the weight of a miner in the draw: 1 for one that nothing speaks against. Flags say less than a lost
 // arbitration, and honest miners get one now and then: so they direct audits and cost nothing.
 func (o *Orchestrator) suspicion(m *miner) float64 {
@@ -150,6 +151,20 @@ func (o *Orchestrator) suspicion(m *miner) float64 {
 		}
 	}
 	return s
+=======
+// flagWeight is what a flag, of CLASP or of a screen, adds to a miner's weight in the draw.
+const flagWeight = 3
+
+// suspicion is the weight of a miner in the draw: 1 for one that nothing speaks against.
+func (o *Orchestrator) suspicion(m *miner) float64 {
+	weight := 1 + float64(m.Disagreed)
+	for _, flag := range []bool{m.Clasp.Flagged, m.Screened} {
+		if flag {
+			weight += flagWeight
+		}
+	}
+	return weight
+>>>>>>> validator
 }
 
 // toss reports whether work of so suspect a miner is drawn.
@@ -167,9 +182,9 @@ func (o *Orchestrator) drawLog(m *miner, log []*message.Receipt) {
 		return
 	}
 	o.AuditTotals.Work += total
-	if m.Barred == "" && !m.sumsAcked(log) {
-		o.convict(m, Evidence{Epoch: o.Epoch, Stage: m.Stage, What: "its steps sum other gradients than were acknowledged to it"})
-		return
+	if !m.sumsAcked(log) {
+		o.alert("the steps of miner %d sum other gradients than were acknowledged to it: its work of epoch %d is not verified", m.Number+1, o.Epoch)
+		o.unproven(m, o.Epoch)
 	}
 	segments := message.Segments(log, o.keptStep())
 	if segments == nil { // it claims a slot that it cannot have
@@ -184,7 +199,8 @@ func (o *Orchestrator) drawLog(m *miner, log []*message.Receipt) {
 }
 
 // sumsAcked reports whether a log sums the gradients that were acknowledged, in their order. A replay could not tell:
-// what a step sums is part of what it is told.
+// what a step sums is part of what it is told. It convicts nobody: a miner that lost a gradient, with a connection for
+// instance, has no better way to go on.
 func (m *miner) sumsAcked(log []*message.Receipt) bool {
 	n, full := 0, m.LogFull
 	for _, r := range log {

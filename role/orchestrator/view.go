@@ -39,7 +39,8 @@ type ValidatorView struct {
 	Number              int
 	ID, State           string // absent, idle, replaying, barred
 	Replays, Mismatches uint64
-	Units               float64 // of work that it is to be paid for
+	Units               float64 // of work whose replay was confirmed
+	Pay                 PayView
 }
 
 // StageView is one stage. In every stage Merged plus Unmerged (and, within an epoch, those not yet decided) make
@@ -138,7 +139,8 @@ func (o *Orchestrator) View() View {
 }
 
 func (o *Orchestrator) validatorView(w *validator, busy map[judge]bool) ValidatorView {
-	v := ValidatorView{Number: w.Number + 1, ID: message.Short(w.Key), Replays: w.Replays, Mismatches: w.Mismatches, Units: w.Units, State: "idle"}
+	v := ValidatorView{Number: w.Number + 1, ID: message.Short(w.Key), Replays: w.Replays, Mismatches: w.Mismatches, Units: w.Units,
+		Pay: o.payView(w.Key), State: "idle"}
 	switch {
 	case w.Barred != "":
 		v.State = "barred"
