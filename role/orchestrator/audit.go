@@ -88,9 +88,9 @@ func (o *Orchestrator) keepReceipt(m *miner, raw []byte, r *message.Receipt) {
 	}
 }
 
-// drawAudits draws from the epoch that an install just ended. Every segment of a log and every shard is tossed for on its own, with
-// the audit share as probability, higher for a suspect miner: nobody knows before what will be replayed, and the dice
-// are cast when nothing can be changed any more. A merged shard that only one miner vouches for is always drawn.
+// drawAudits draws from the epoch that an install just ended. Every segment of a log and every shard is tossed for on its
+// own, a segment with the audit share as probability, higher for a suspect miner, a shard with the shard share: nobody
+// knows before what will be replayed, and the dice are cast when nothing can be changed any more. A merged shard that only one miner vouches for is always drawn.
 func (o *Orchestrator) drawAudits() {
 	if n := o.Unjudged; n > 0 {
 		o.alert("%d audits found no validator in time: start another one, or a new run with a lower audit share", n)
@@ -140,22 +140,11 @@ func (m *miner) cutLog(epoch uint64, log []*message.Receipt) {
 	m.LogFull = false
 }
 
-<<<<<<< HEAD
-// suspicion is the weight of a miner in the draw: 1 for one that nothing speaks against. Flags say less than a lost
-// arbitration, and honest miners get one now and then: so they direct audits and cost nothing.
-func (o *Orchestrator) suspicion(m *miner) float64 {
-	s := 1 + float64(m.Disagreed)
-	for _, flag := range []bool{m.Clasp.Flagged, m.Screened} {
-		if flag {
-			s++
-		}
-	}
-	return s
-=======
 // flagWeight is what a flag, of CLASP or of a screen, adds to a miner's weight in the draw.
 const flagWeight = 3
 
-// suspicion is the weight of a miner in the draw: 1 for one that nothing speaks against.
+// suspicion is the weight of a miner in the draw: 1 for one that nothing speaks against. Honest miners are flagged now and
+// then, so flags direct audits and cost nothing.
 func (o *Orchestrator) suspicion(m *miner) float64 {
 	weight := 1 + float64(m.Disagreed)
 	for _, flag := range []bool{m.Clasp.Flagged, m.Screened} {
@@ -164,7 +153,6 @@ func (o *Orchestrator) suspicion(m *miner) float64 {
 		}
 	}
 	return weight
->>>>>>> validator
 }
 
 // toss reports whether work of so suspect a miner is drawn.
@@ -326,7 +314,7 @@ func (o *Orchestrator) drawShard(s *stage, sh *shard, vouchers map[message.Key][
 		return
 	}
 	lone := sh.Results[0] == nil || sh.Results[1] == nil
-	if drawn := o.toss(1); !lone && !sh.Disputed && !drawn {
+	if drawn := o.dice.Float64() < o.rules.GetShardShare(); !lone && !sh.Disputed && !drawn {
 		return
 	}
 	t := o.reduceTask(s, sh, 0)
