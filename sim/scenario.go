@@ -141,7 +141,13 @@ func (c *Scenario) disturb(name string, a *arguments) error {
 	case "badreduce":
 		return m.Err("bad-reduce", a.number("n", 1), s.config.Seed)
 	case "adversary":
-		return m.Lie(a.text("kind", ""), a.float("rate", 1))
+		var with []*Machine
+		if n := a.number("with", 0); n > 0 {
+			if with = append(with, s.Machine(n)); with[0] == nil {
+				return fmt.Errorf("with=%d: name one of the %d miners", n, len(s.machines))
+			}
+		}
+		return m.Lie(a.text("kind", ""), a.float("rate", 1), with...)
 	default:
 		return fmt.Errorf("no such command")
 	}
@@ -229,6 +235,7 @@ func scenarioRules(a *arguments) *message.Rules {
 	r.MaxSlots = uint32(a.number("slots", 3))
 	r.KeepEpochs = uint32(a.number("keep", 1))
 	r.AuditShare = a.float("audit", 0)
+	r.ShardShare = a.float("shards", r.AuditShare)
 	r.Recompute = a.flag("recompute")
 	r.Share, r.Aggregate = a.text("share", "f32"), a.text("aggregate", aggregate.Mean)
 	r.OuterRate, r.OuterMomentum = a.float("outer", 1), a.float("momentum", 0)

@@ -34,13 +34,14 @@ const (
 	Unclaimed  Kind = "unclaimed"  // the validators' part, when nobody replayed: burned
 	Release    Kind = "release"    // the challenge window closed
 	Slash      Kind = "slash"      // a verdict failed; of 0 where there was nothing to burn
+	Unproven   Kind = "unproven"   // an audit was drawn that the miner could not let happen
 )
 
 // transfers are the accounts of each kind.
 var transfers = map[Kind][2]Account{
 	Emission: {Issue, Escrow}, Validation: {Issue, Escrow},
 	Probation: {Issue, Burn}, Forfeit: {Issue, Burn}, Voided: {Issue, Burn}, Unclaimed: {Issue, Burn},
-	Release: {Escrow, Paid}, Slash: {Escrow, Burn},
+	Release: {Escrow, Paid}, Slash: {Escrow, Burn}, Unproven: {Escrow, Burn},
 }
 
 // Entry is one transfer. Its JSON form is a line of the stored ledger.
@@ -54,7 +55,7 @@ type Entry struct {
 	Batches uint64  `json:"batches,omitempty"`
 	Work    uint64  `json:"work,omitempty"` // units
 	Amount  uint64  `json:"amount"`         // micro-units
-	Note    string  `json:"note,omitempty"` // why, of a slash
+	Note    string  `json:"note,omitempty"` // why, of what is burned from escrow
 }
 
 // Key is a participant's ed25519 public key, in hexadecimal digits where it is text.
@@ -156,7 +157,7 @@ func (l *Ledger) withdraw(e Entry) error {
 	switch {
 	case k >= 0 && l.Lots[k].Amount == e.Amount:
 		l.Lots = slices.Delete(l.Lots, k, k+1)
-	case e.Kind == Release || e.Amount != 0 || k >= 0:
+	case e.Kind != Slash || e.Amount != 0 || k >= 0:
 		return fmt.Errorf("the escrow of epoch %d is another amount", e.Of)
 	}
 	h := &l.Holders[l.holder(e.Key)]
@@ -165,7 +166,12 @@ func (l *Ledger) withdraw(e Entry) error {
 		h.Paid, l.Paid = h.Paid+e.Amount, l.Paid+e.Amount
 		return nil
 	}
-	h.Slashed, l.Burned = h.Slashed+e.Amount, l.Burned+e.Amount
+	l.Burned += e.Amount
+	if e.Kind == Unproven {
+		h.Unproven += e.Amount
+		return nil
+	}
+	h.Slashed += e.Amount
 	h.Failed = true
 	return nil
 }

@@ -61,6 +61,7 @@ type Holder struct {
 	Escrow    uint64
 	Slashed   uint64 // burned because of a failed verdict, escrow and later work
 	Probation uint64 // burned because the key was new
+	Unproven  uint64 // burned because it could not be replayed
 	Validator bool   // replays were credited to it
 	Failed    bool   // a verdict failed: it earns nothing any more
 }
@@ -119,6 +120,19 @@ func (l *Ledger) Slash(key []byte, since uint64, note string) uint64 {
 		l.must(Entry{Kind: Slash, Key: key, Of: since, Note: note})
 	}
 	return burned
+}
+
+// Void burns what a key has in escrow for one epoch, because that work cannot be replayed. Unlike Slash it says nothing
+// against the key. It returns the amount.
+func (l *Ledger) Void(key []byte, of uint64, note string) uint64 {
+	h := l.find(key)
+	for _, lot := range l.Lots {
+		if lot.Holder == h && lot.Of == of {
+			l.must(Entry{Kind: Unproven, Key: key, Of: of, Amount: lot.Amount, Note: note})
+			return lot.Amount
+		}
+	}
+	return 0
 }
 
 // Find returns what the books say of a key.

@@ -143,6 +143,9 @@ func checkPay(r *message.Rules) error {
 
 // checkAudits returns an error if the rules of audits contradict themselves.
 func checkAudits(r *message.Rules) error {
+	if a := r.GetShardShare(); !(a >= 0 && a <= 1) {
+		return fmt.Errorf("rules: share of audited shards is %v: use a share from 0 to 1", a)
+	}
 	if a := r.GetAuditShare(); !(a >= 0 && a <= 1) {
 		return fmt.Errorf("rules: audit share is %v: use a share from 0 to 1", a)
 	}

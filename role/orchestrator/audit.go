@@ -90,9 +90,9 @@ func (o *Orchestrator) keepReceipt(m *miner, raw []byte, r *message.Receipt) {
 	}
 }
 
-// drawAudits draws from the epoch that an install just ended. Every segment of a log and every shard is tossed for on its own, with
-// the audit share as probability, higher for a suspect miner: nobody knows before what will be replayed, and the dice
-// are cast when nothing can be changed any more. A merged shard that only one miner vouches for is always drawn.
+// drawAudits draws from the epoch that an install just ended. Every segment of a log and every shard is tossed for on its
+// own, a segment with the audit share as probability, higher for a suspect miner, a shard with the shard share: nobody
+// knows before what will be replayed, and the dice are cast when nothing can be changed any more. A merged shard that only one miner vouches for is always drawn.
 func (o *Orchestrator) drawAudits() {
 	if n := o.Unjudged; n > 0 {
 		o.alert("%d audits found no validator in time: start another one, or a new run with a lower audit share", n)
@@ -145,7 +145,8 @@ func (m *miner) cutLog(epoch uint64, log []*message.Receipt) {
 // flagWeight is what a flag, of CLASP or of a screen, adds to a miner's weight in the draw.
 const flagWeight = 3
 
-// suspicion is the weight of a miner in the draw: 1 for one that nothing speaks against.
+// suspicion is the weight of a miner in the draw: 1 for one that nothing speaks against. Honest miners are flagged now and
+// then, so flags direct audits and cost nothing.
 func (o *Orchestrator) suspicion(m *miner) float64 {
 	weight := 1 + float64(m.Disagreed)
 	for _, flag := range []bool{m.Clasp.Flagged, m.Screened} {
@@ -315,7 +316,7 @@ func (o *Orchestrator) drawShard(s *stage, sh *shard, vouchers map[message.Key][
 		return
 	}
 	lone := sh.Results[0] == nil || sh.Results[1] == nil
-	if drawn := o.toss(1); !lone && !sh.Disputed && !drawn {
+	if drawn := o.dice.Float64() < o.rules.GetShardShare(); !lone && !sh.Disputed && !drawn {
 		return
 	}
 	t := o.reduceTask(s, sh, 0)

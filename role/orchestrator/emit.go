@@ -13,6 +13,13 @@ type books struct {
 	Ledger  ledger.Ledger
 	Replays []ledger.Work // of validators, by key, since the last page
 	Late    []ledger.Work // unmerged work that replays found good, by key, since the last page
+	Absent  []unproven    // work that cannot be replayed, of the epoch whose page is still to come
+}
+
+// unproven is work that nobody can replay.
+type unproven struct {
+	Key   []byte
+	Epoch uint64
 }
 
 // stageUnits is what a micro-batch counts in each stage: its share of the cost, all of them together ledger.Whole.
@@ -50,6 +57,22 @@ func (o *Orchestrator) emit() {
 		return
 	}
 	o.out = append(o.out, &message.Outbound{Ledger: page})
+	for _, u := range o.Books.Absent {
+		o.Books.Ledger.Void(u.Key, u.Epoch, unprovenNote)
+	}
+	o.Books.Absent = nil
+}
+
+const unprovenNote = "an audit was drawn, and the miner no longer had what it needs"
+
+// unproven has an epoch's pay of a miner burned, because work that was drawn cannot be replayed: the miner lost or kept
+// back its log or its state. It is nobody's fault, but work that is not verified is not paid.
+func (o *Orchestrator) unproven(m *miner, epoch uint64) {
+	if epoch >= o.Epoch {
+		o.Books.Absent = append(o.Books.Absent, unproven{m.Key, epoch})
+		return
+	}
+	o.Books.Ledger.Void(m.Key, epoch, unprovenNote)
 }
 
 // endBooks pays what is in escrow when a run has its full length: no epoch will close its window any more. A run that was
@@ -71,11 +94,14 @@ func (o *Orchestrator) burn(m *miner, epoch uint64, reason string) {
 // burnKey is burn for any participant, validators included.
 func (o *Orchestrator) burnKey(key []byte, epoch uint64, reason string) {
 	amount := o.Books.Ledger.Slash(key, epoch, plain(reason))
+	if amount == 0 {
+		return
+	}
 	o.alert("%s loses %.6f from epoch %d on: %s", message.Short(key), float64(amount)/ledger.Unit, epoch, reason)
 }
 
-// creditReplay counts a validator's replay, when its verdict is known: the units of the work that was replayed, as
-// unitsOf gives them. With the next page the validators share their part in proportion. A new one has the probation of a
+// creditReplay counts a validator's replay, when its verdict is known: the units of the work that was replayed. With the
+// next page the validators share their part in proportion. A new one has the probation of a
 // miner, in micro-batches of the mean stage.
 func (o *Orchestrator) creditReplay(key []byte, units uint64) {
 	batches := (units*uint64(len(o.Stages)) + ledger.Whole - 1) / ledger.Whole
@@ -115,6 +141,7 @@ type PayView struct {
 	Earned    uint64  // paid, out of everybody's reach
 	Escrow    uint64  // earned, but can still be lost
 	Slashed   uint64  // burned because of a failed verdict
+	Unproven  uint64  // burned because it could not be replayed
 	Probation uint64  // burned because the key was new
 	Left      uint64  // micro-batches of its probation that are left
 }
@@ -137,7 +164,7 @@ type LedgerView struct {
 func (o *Orchestrator) payView(key []byte) PayView {
 	h := o.Books.Ledger.Find(key)
 	v := PayView{
-		Score: float64(h.Score) / ledger.Whole, Earned: h.Paid, Escrow: h.Escrow, Slashed: h.Slashed, Probation: h.Probation,
+		Score: float64(h.Score) / ledger.Whole, Earned: h.Paid, Escrow: h.Escrow, Slashed: h.Slashed, Unproven: h.Unproven, Probation: h.Probation,
 	}
 	if t := uint64(o.rules.GetProbation()); h.Proven < t {
 		v.Left = t - h.Proven

@@ -354,25 +354,13 @@ func (o *Orchestrator) convict(m *miner, e Evidence) {
 	if m.Barred == "" {
 		o.bar(m, "a replay of its work of epoch "+fmt.Sprint(e.Epoch)+" does not give what it stated: "+e.What)
 	}
-	o.failed(m, e.Epoch, e.What)
+	o.burn(m, 0, e.What) // a verdict is a sample, and says little of the epochs before its own
 }
-
-// failed is called once for each failed verdict, with the epoch whose work it is about. All that the miner has in escrow is
-// burned: a verdict is a sample, and says little of the epochs before its own.
-func (o *Orchestrator) failed(m *miner, epoch uint64, what string) {
-	o.burn(m, 0, fmt.Sprintf("a failed audit of epoch %d: %s", epoch, what))
-}
-
-// unproven is called when work of a miner that was drawn, or that would have been drawn for, cannot be replayed because
-// the miner lost or kept back its log or its state. It is nobody's fault, but such work is not verified: here its pay stays
-// away.
-func (o *Orchestrator) unproven(*miner, uint64) {}
 
 // leastUnits is what a replay counts at least: that of a shard has no micro-batches in it.
 const leastUnits = 0.1
 
-// credited is called once for each confirmed answer of a validator, a planted one included, with the units of work that
-// it replayed: for them it is paid. barValidator takes back what it has.
+// credited has a validator paid for a confirmed answer, a planted one included: the units of work that it replayed.
 func (o *Orchestrator) credited(v *validator, units float64) {
 	v.Units += units
 	o.creditReplay(v.Key, uint64(max(leastUnits, units)*ledger.Whole/float64(len(o.Stages))))
