@@ -92,7 +92,8 @@ func (o *Orchestrator) keepReceipt(m *miner, raw []byte, r *message.Receipt) {
 
 // drawAudits draws from the epoch that an install just ended. Every segment of a log and every shard is tossed for on its
 // own, a segment with the audit share as probability, higher for a suspect miner, a shard with the shard share: nobody
-// knows before what will be replayed, and the dice are cast when nothing can be changed any more. A merged shard that only one miner vouches for is always drawn.
+// knows before what will be replayed, and the dice are cast when nothing can be changed any more. A shard that only one
+// miner vouches for, or about which two differ, is always drawn.
 func (o *Orchestrator) drawAudits() {
 	if n := o.Unjudged; n > 0 {
 		o.alert("%d audits found no validator in time: start another one, or a new run with a lower audit share", n)
