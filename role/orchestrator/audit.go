@@ -61,6 +61,7 @@ type AuditTotals struct {
 // Bounds of audits.
 const (
 	maxLog      = 1 << 14 // receipts of a miner and an epoch that are kept
+	maxLogBytes = 8 << 20 // of them
 	maxAudits   = 4096    // open at once; more are not drawn
 	maxAnswers  = 5       // to one audit: then it ends undecided
 	maxWithheld = 3       // epochs in a row with audits that a miner itself made impossible, before that is a failed verdict
@@ -81,16 +82,18 @@ func (o *Orchestrator) keepReceipt(m *miner, raw []byte, r *message.Receipt) {
 		return
 	}
 	if r.GetTask().GetKind() == message.TaskKind_LOAD && r.GetFault() == message.Fault_FAULT_NONE {
-		m.Receipts, m.LogFull = nil, false
+		m.Receipts, m.LogFull, m.LogBytes = nil, false, 0
 	}
-	if m.LogFull = m.LogFull || len(m.Receipts) >= maxLog; !m.LogFull {
+	m.LogBytes += len(raw)
+	if m.LogFull = m.LogFull || len(m.Receipts) >= maxLog || m.LogBytes > maxLogBytes; !m.LogFull {
 		m.Receipts = append(m.Receipts, raw)
 	}
 }
 
 // drawAudits draws from the epoch that an install just ended. Every segment of a log and every shard is tossed for on its
 // own, a segment with the audit share as probability, higher for a suspect miner, a shard with the shard share: nobody
-// knows before what will be replayed, and the dice are cast when nothing can be changed any more. A merged shard that only one miner vouches for is always drawn.
+// knows before what will be replayed, and the dice are cast when nothing can be changed any more. A shard that only one
+// miner vouches for, or about which two differ, is always drawn.
 func (o *Orchestrator) drawAudits() {
 	if n := o.Unjudged; n > 0 {
 		o.alert("%d audits found no validator in time: start another one, or a new run with a lower audit share", n)
@@ -137,7 +140,7 @@ func (m *miner) cutLog(epoch uint64, log []*message.Receipt) {
 		}
 	}
 	m.Receipts = slices.Clone(m.Receipts[from:])
-	m.LogFull = false
+	m.LogFull, m.LogBytes = false, 0
 }
 
 // flagWeight is what a flag, of CLASP or of a screen, adds to a miner's weight in the draw.

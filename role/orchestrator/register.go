@@ -181,7 +181,7 @@ func (o *Orchestrator) forget(m *miner) {
 	if len(m.Receipts) > 0 && len(m.Acks) > 0 {
 		o.unproven(m, o.Epoch)
 	}
-	m.Receipts, m.LogFull = nil, false
+	m.Receipts, m.LogFull, m.LogBytes = nil, false, 0
 	m.Installed, m.Log, m.Stepped, m.Acks = false, nil, 0, nil
 }
 

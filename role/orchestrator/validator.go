@@ -108,7 +108,6 @@ func (o *Orchestrator) barValidator(v *validator, reason string) {
 		return
 	}
 	v.Barred, v.Units = plain(reason), 0
-	o.burnKey(v.Key, 0, "its replays are not to be trusted")
 	o.Counters.Kicked++
 	o.alert("validator %d (%s) was withdrawn: %s", v.Number+1, message.Short(v.Key), v.Barred)
 	o.tell(v, &message.Order{Kind: &message.Order_Finished{Finished: &message.Finished{Reason: v.Barred}}})
