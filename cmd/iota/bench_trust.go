@@ -57,7 +57,7 @@ func benchTrustCommand() *cobra.Command {
 			"a shard for collude-reduce; a cheating validator beside an honest one for lazy and lying) and beside it, with the same\n" +
 			"seed, one of the honest miners alone. All numbers follow from the seeds.\n\n" +
 			"caught is the share of networks in which the cheater was withdrawn, formula the share that audits find of a cheat that\n" +
-			"falsifies this share of what is audited (docs/economics.md, with the audits of the honest networks), within 3 that within three epochs, epochs the mean\n" +
+			"falsifies this share of its micro-batches (docs/economics.md, with the replays of the honest networks), within 3 that within three epochs, epochs the mean\n" +
 			"number until then, and by what found it most often: an audit, false claims, numbers that are not finite. earned is the\n" +
 			"cheaters' pay, escrow included, as a share of what a miner earns in the honest network; loss_eval a ratio to the honest\n" +
 			"network's, with its standard error; wronged counts honest participants that were withdrawn or failed an audit, stuck\n" +
@@ -205,13 +205,13 @@ func summarise(cell trustCell, outcomes, honest []trustOutcome) trustRow {
 	return row
 }
 
-// detection is formula (1) of docs/economics.md over a whole run, 1 - E[(1 - r)^M], where M is the audits that each miner
-// of the honest networks passed. It holds for a cheat that falsifies a share r of what is audited.
+// detection is formula (1) of docs/economics.md over a whole run, 1 - E[(1 - r)^M], where M is the micro-batches of which
+// audits replayed each miner of the last stage in the honest networks. It holds for who falsifies a share r of them.
 func detection(rate float64, honest []trustOutcome) float64 {
 	missed, miners := 0.0, 0.0
 	for _, o := range honest {
-		for _, passed := range o.passed {
-			missed += math.Pow(1-rate, float64(passed))
+		for _, replayed := range o.replayed {
+			missed += math.Pow(1-rate, replayed)
 			miners++
 		}
 	}

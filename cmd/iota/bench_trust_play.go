@@ -16,8 +16,8 @@ type trustOutcome struct {
 	caught             int    // epochs until the first cheater was withdrawn, 0 if none was
 	by                 string // what found it
 	earned             float64
-	fair               float64  // mean pay of an honest miner
-	passed             []uint64 // audits of each honest miner
+	fair               float64   // mean pay of an honest miner
+	replayed           []float64 // micro-batches of each honest miner of the last stage that audits passed
 	loss               float64
 	wronged            int
 	audits, unverified uint64
@@ -55,19 +55,22 @@ func (b *trustBench) playAll(ctx context.Context, cell trustCell) ([]trustOutcom
 	return outcomes, nil
 }
 
-// cheaters are the numbers of a cell's cheating miners, once each has its stage. Colluders are two of one stage.
+// cheaters are the numbers of a cell's cheating miners, once each has its stage: the first in the last stage, since in the
+// first a backward pass gives nothing away that could be false. Colluders are two of one stage.
 func (c trustCell) cheaters(v orchestrator.View) []int {
 	switch {
 	case c.kind == "" || c.judge():
 		return nil
-	case c.kind == "collude-reduce":
-		for _, m := range v.Miners[1:] {
-			if m.Stage == v.Miners[0].Stage {
-				return []int{1, m.Number}
+	}
+	first := slices.IndexFunc(v.Miners, func(m orchestrator.MinerView) bool { return m.Stage == len(v.Stages)-1 })
+	if c.kind == "collude-reduce" {
+		for _, m := range v.Miners[first+1:] {
+			if m.Stage == v.Miners[first].Stage {
+				return []int{first + 1, m.Number}
 			}
 		}
 	}
-	return []int{1}
+	return []int{first + 1}
 }
 
 // play plays one network, epoch by epoch.
@@ -165,7 +168,9 @@ func (o *trustOutcome) finish(v orchestrator.View, cell trustCell, cheaters []in
 			continue
 		}
 		o.fair += pay
-		o.passed = append(o.passed, m.Passed)
+		if m.Stage == len(v.Stages)-1 {
+			o.replayed = append(o.replayed, m.Replayed)
+		}
 		honest++
 		if m.Failed > 0 || m.Barred != "" {
 			o.wronged++
