@@ -116,6 +116,12 @@ func (c *Scenario) disturb(name string, a *arguments) error {
 		s.hub.step(&message.Event{Kind: &message.Event_Stop{Stop: &message.Stop{AtOnce: a.flag("now")}}})
 		return nil
 	}
+	return c.disturbOne(name, a)
+}
+
+// disturbOne carries out the commands that concern one participant.
+func (c *Scenario) disturbOne(name string, a *arguments) error {
+	s := c.sim
 	m := s.Machine(a.number("miner", 0))
 	if n := a.number("validator", 0); n > 0 {
 		m = s.Validator(n)
@@ -141,17 +147,22 @@ func (c *Scenario) disturb(name string, a *arguments) error {
 	case "badreduce":
 		return m.Err("bad-reduce", a.number("n", 1), s.config.Seed)
 	case "adversary":
-		var with []*Machine
-		if n := a.number("with", 0); n > 0 {
-			if with = append(with, s.Machine(n)); with[0] == nil {
-				return fmt.Errorf("with=%d: name one of the %d miners", n, len(s.machines))
-			}
-		}
-		return m.Lie(a.text("kind", ""), a.float("rate", 1), with...)
+		return c.lie(m, a)
 	default:
 		return fmt.Errorf("no such command")
 	}
 	return a.err
+}
+
+// lie makes a participant misbehave, with an accomplice if one is named.
+func (c *Scenario) lie(m *Machine, a *arguments) error {
+	var with []*Machine
+	if n := a.number("with", 0); n > 0 {
+		if with = append(with, c.sim.Machine(n)); with[0] == nil {
+			return fmt.Errorf("with=%d: name one of the %d miners", n, len(c.sim.machines))
+		}
+	}
+	return m.Lie(a.text("kind", ""), a.float("rate", 1), with...)
 }
 
 // mostMiners bounds a scenario's miners, all of which live in this process.

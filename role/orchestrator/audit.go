@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/iota-train/iota/protocol/ledger"
 	"github.com/iota-train/iota/protocol/message"
 )
 
@@ -17,7 +18,7 @@ type audit struct {
 	Shard      int // -1: a segment of the log of Miner
 	Miner      int // whose log it is, -1 for a shard
 	Session    []byte
-	First      bool // there is a reason to suspect somebody: it comes before the others
+	First      bool // it comes before the others: somebody is suspect, or it is a shard, which is quick and concerns a whole stage
 	Lot        float64
 	Planted    bool     // altered, so that the receipts show no right answer: it is the validators who are checked
 	Parties    []party  // whose receipts are compared with what comes of it
@@ -247,6 +248,11 @@ func (o *Orchestrator) units(r *message.Receipt) float64 {
 	return float64(efforts[r.GetTask().GetKind()]/3) * float64(o.Stages[stage].Cost*float64(len(o.Stages))/total)
 }
 
+// batches is an audit's work in micro-batches of its stage, forward and back.
+func (a *audit) batches(o *Orchestrator) float64 {
+	return float64(a.Units * float64(ledger.Whole) / float64(len(o.Stages)) / float64(o.stageUnits()[a.Stage]))
+}
+
 // fillLog prepares what judges get of a log, and reports whether it can be replayed: whether it begins with a known state
 // and every blob that it reads is at hand.
 func (o *Orchestrator) fillLog(a *audit, torn bool) bool {
@@ -325,7 +331,7 @@ func (o *Orchestrator) drawShard(s *stage, sh *shard, vouchers map[message.Key][
 	for _, in := range t.GetInputs() {
 		r.Inputs = append(r.Inputs, in.GetHash())
 	}
-	a := &audit{Stage: s.Index, Shard: s.indexOf(sh), Miner: -1, Order: [][]byte{message.Encode(r)}, First: lone || sh.Disputed}
+	a := &audit{Stage: s.Index, Shard: s.indexOf(sh), Miner: -1, Order: [][]byte{message.Encode(r)}, First: true}
 	for _, p := range vouchers[t.GetId().Key()] {
 		done := len(opened(p.Receipts[0]).GetOutputs()) == 1
 		known := slices.ContainsFunc(a.Parties, func(q party) bool { return q.Miner == p.Miner })

@@ -139,7 +139,8 @@ type miner struct {
 	Receipts    [][]byte     // encoded, of its log since the last LOAD or INSTALL; with an audit share only
 	LogFull     bool         // there were more than are kept
 	LogBytes    int
-	Passed      uint64 // verdicts
+	Passed      uint64  // verdicts
+	Replayed    float64 // micro-batches of passed segments
 	Failed      uint64
 	Withheld    int    // epochs in a row in which it made audits impossible itself
 	WithheldIn  uint64 // the last of them, plus 1

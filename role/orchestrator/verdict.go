@@ -318,6 +318,7 @@ func (o *Orchestrator) conclude(a *audit, truth answer) {
 		switch {
 		case truth.Differs[i] == "":
 			m.Passed++
+			m.Replayed += a.batches(o)
 			continue
 		case m.Barred != "":
 			continue // it has its verdict, and no part in the run
