@@ -249,7 +249,7 @@ func (a *auditor) pieces(log *node.Log, private []byte, known bool, l *replayLin
 		}
 		l.Replayed += len(places)
 	}
-	for _, s := range message.Segments(log.Receipts, 2*uint64(a.manifest.GetRules().GetInnerSteps())) {
+	for _, s := range message.Segments(log.Receipts, uint64(a.manifest.GetRules().GetInnerSteps())) {
 		from := miner.Log{Private: private}
 		if outputs := log.Receipts[0].GetOutputs(); len(outputs) == 1 {
 			from.Checkpoint = outputs[0].GetHash()

@@ -69,7 +69,7 @@ func (s *schedule) segments() {
 		b, _ := s.n.blob(r.Outputs[0].Hash)
 		return b
 	}
-	for n, segment := range message.Segments(log, 2*uint64(s.n.manifest.Rules.InnerSteps)) {
+	for n, segment := range message.Segments(log, uint64(s.n.manifest.Rules.InnerSteps)) {
 		l := Log{Private: state(0), Blobs: s.n.blob}
 		if segment.Resume > 0 {
 			l.Resume = state(segment.Step)

@@ -210,7 +210,7 @@ func (m *miner) sumsAcked(log []*message.Receipt) bool {
 }
 
 // keptStep is the last step of an epoch whose commitment's state miners keep.
-func (o *Orchestrator) keptStep() uint64 { return 2 * uint64(o.rules.GetInnerSteps()) }
+func (o *Orchestrator) keptStep() uint64 { return uint64(o.rules.GetInnerSteps()) }
 
 // openLog opens the audit of a segment of a miner's log.
 func (o *Orchestrator) openLog(m *miner, s message.Segment, log []*message.Receipt) {

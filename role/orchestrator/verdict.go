@@ -154,7 +154,7 @@ func (o *Orchestrator) withheld(m *miner, a *audit) {
 // one that it resumes. What another audit asks for already, it gets too.
 func (o *Orchestrator) askState(a *audit) {
 	m := o.Miners[a.Miner]
-	if a.Asked > 0 || !m.Connected {
+	if a.Asked > 0 || !m.Connected || o.tooLate(a) {
 		return
 	}
 	asked := func(step uint64) bool {
@@ -169,6 +169,10 @@ func (o *Orchestrator) askState(a *audit) {
 	}
 	a.Asked = max(1, o.Now)
 }
+
+// tooLate reports whether a miner may have forgotten a state that an audit needs: with an install it drops those of steps
+// of the epoch before. What was ordered earlier it does first.
+func (o *Orchestrator) tooLate(a *audit) bool { return a.Segment.Step > 0 && o.Phase == Installing }
 
 // lacks are the steps whose state an audit waits for, 0 for the epoch's start.
 func (a *audit) lacks() []uint64 {
@@ -189,7 +193,7 @@ func (o *Orchestrator) stateTask(a *audit, step uint64) *message.Task {
 // remindStates repeats to a returning miner which states it is asked for.
 func (o *Orchestrator) remindStates(m *miner) {
 	for _, a := range o.Audits {
-		if a.Miner == m.Number && a.Asked > 0 {
+		if a.Miner == m.Number && a.Asked > 0 && !o.tooLate(a) {
 			for _, step := range a.lacks() {
 				o.sendTask(m, o.stateTask(a, step))
 			}
