@@ -167,13 +167,13 @@ func (b *trustBench) measure(ctx context.Context) ([]trustRow, error) {
 		if cell.kind == "" {
 			honest = outcomes
 		}
-		table = append(table, summarise(cell, outcomes, honest))
+		table = append(table, b.summarise(cell, outcomes, honest))
 	}
 	return table, nil
 }
 
 // summarise makes a row of the outcomes, each beside the honest network of its seed.
-func summarise(cell trustCell, outcomes, honest []trustOutcome) trustRow {
+func (b *trustBench) summarise(cell trustCell, outcomes, honest []trustOutcome) trustRow {
 	row := trustRow{trustCell: cell, networks: len(outcomes)}
 	reasons := map[string]int{}
 	var ratios []float64
@@ -194,7 +194,7 @@ func summarise(cell trustCell, outcomes, honest []trustOutcome) trustRow {
 		row.earned += ratio(o.earned, honest[i].fair) / float64(len(outcomes))
 		ratios = append(ratios, ratio(o.loss, honest[i].loss))
 	}
-	row.formula = detection(cell.rate, honest)
+	row.formula = b.detection(cell, honest)
 	row.epochs /= max(1, float64(row.caught))
 	for _, by := range slices.Sorted(maps.Keys(reasons)) {
 		if reasons[by] > reasons[row.by] {
@@ -207,11 +207,15 @@ func summarise(cell trustCell, outcomes, honest []trustOutcome) trustRow {
 
 // detection is formula (1) of docs/economics.md over a whole run, 1 - E[(1 - r)^M], where M is the micro-batches of which
 // audits replayed each miner of the last stage in the honest networks. It holds for who falsifies a share r of them.
-func detection(rate float64, honest []trustOutcome) float64 {
+// Two colluders have one shard in common in an epoch, which is drawn with the shard share.
+func (b *trustBench) detection(cell trustCell, honest []trustOutcome) float64 {
+	if cell.kind == "collude-reduce" {
+		return 1 - math.Pow(1-cell.rate*b.shardShare, float64(b.epochs))
+	}
 	missed, miners := 0.0, 0.0
 	for _, o := range honest {
 		for _, replayed := range o.replayed {
-			missed += math.Pow(1-rate, replayed)
+			missed += math.Pow(1-cell.rate, replayed)
 			miners++
 		}
 	}
