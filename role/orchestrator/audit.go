@@ -179,9 +179,8 @@ func (o *Orchestrator) drawLog(m *miner, log []*message.Receipt) {
 		o.unproven(m, o.Epoch)
 	}
 	segments := message.Segments(log, o.keptStep())
-	if segments == nil { // it claims a slot that it cannot have
-		segments = []message.Segment{{Receipts: []int{0}}}
-		m.LogFull = true
+	if segments == nil && o.toss(o.suspicion(m)) { // it claims a slot that it cannot have
+		o.withheld(m, &audit{Epoch: o.Epoch, Stage: m.Stage})
 	}
 	for _, s := range segments {
 		if o.toss(o.suspicion(m)) && m.Barred == "" {
@@ -224,8 +223,8 @@ func (o *Orchestrator) openLog(m *miner, s message.Segment, log []*message.Recei
 		}
 	}
 	o.AuditTotals.Segments++
-	if !o.fillLog(a, m.LogFull) {
-		o.withheld(m, a)
+	if !o.fillLog(a, m.LogFull) { // too long, or its blobs are gone
+		o.cannotReplay(m, a)
 		return
 	}
 	o.open(a)
@@ -362,7 +361,7 @@ func (o *Orchestrator) open(a *audit) {
 	o.Audits = append(o.Audits, a)
 }
 
-// plant adds an altered copy of an audit: the learning rate that its log begins with is the next number. Nobody can
+// plant adds an altered copy of an audit: the learning rate that its log begins with is a neighbouring number. Nobody can
 // answer it from receipts; the right answer is what two who compute it agree on.
 func (o *Orchestrator) plant(a audit) {
 	a.Planted, a.First, a.Parties, a.Order = true, false, nil, slices.Clone(a.Order)

@@ -135,12 +135,17 @@ func (o *Orchestrator) endAudit(a *audit) {
 	o.Audits = slices.DeleteFunc(o.Audits, func(b *audit) bool { return b == a })
 }
 
-// withheld ends an audit that a miner itself made impossible. It leaves the work unverified; whoever does so in one epoch
-// after the other, though it works on, has something to hide.
-func (o *Orchestrator) withheld(m *miner, a *audit) {
+// cannotReplay ends an audit whose work nobody can do again: it stays unverified, and unpaid.
+func (o *Orchestrator) cannotReplay(m *miner, a *audit) {
 	o.endAudit(a)
 	o.AuditTotals.Unverified++
 	o.unproven(m, a.Epoch)
+}
+
+// withheld ends an audit that a miner itself made impossible. Whoever does so in one epoch after the other, though it
+// works on, has something to hide.
+func (o *Orchestrator) withheld(m *miner, a *audit) {
+	o.cannotReplay(m, a)
 	if m.WithheldIn > a.Epoch {
 		return
 	}
