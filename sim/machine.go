@@ -96,8 +96,8 @@ func (m *Machine) newSession() {
 	}
 	m.bent = adversary.New(s.config.Manifest, m.key, w)
 	m.worker = m.bent
-	for i, l := range m.lies {
-		if err := m.bent.Always(l.kind, l.rate, s.config.Seed<<16+uint64(m.number)<<8+uint64(i)); err != nil {
+	for i := range m.lies {
+		if err := m.begin(i); err != nil {
 			s.fail("%s: %v", m.name(), err)
 		}
 	}

@@ -116,6 +116,12 @@ func (c *Scenario) disturb(name string, a *arguments) error {
 		s.hub.step(&message.Event{Kind: &message.Event_Stop{Stop: &message.Stop{AtOnce: a.flag("now")}}})
 		return nil
 	}
+	return c.disturbOne(name, a)
+}
+
+// disturbOne carries out the commands that concern one participant.
+func (c *Scenario) disturbOne(name string, a *arguments) error {
+	s := c.sim
 	m := s.Machine(a.number("miner", 0))
 	if n := a.number("validator", 0); n > 0 {
 		m = s.Validator(n)
@@ -141,11 +147,22 @@ func (c *Scenario) disturb(name string, a *arguments) error {
 	case "badreduce":
 		return m.Err("bad-reduce", a.number("n", 1), s.config.Seed)
 	case "adversary":
-		return m.Lie(a.text("kind", ""), a.float("rate", 1))
+		return c.lie(m, a)
 	default:
 		return fmt.Errorf("no such command")
 	}
 	return a.err
+}
+
+// lie makes a participant misbehave, with an accomplice if one is named.
+func (c *Scenario) lie(m *Machine, a *arguments) error {
+	var with []*Machine
+	if n := a.number("with", 0); n > 0 {
+		if with = append(with, c.sim.Machine(n)); with[0] == nil {
+			return fmt.Errorf("with=%d: name one of the %d miners", n, len(c.sim.machines))
+		}
+	}
+	return m.Lie(a.text("kind", ""), a.float("rate", 1), with...)
 }
 
 // mostMiners bounds a scenario's miners, all of which live in this process.
@@ -229,6 +246,7 @@ func scenarioRules(a *arguments) *message.Rules {
 	r.MaxSlots = uint32(a.number("slots", 3))
 	r.KeepEpochs = uint32(a.number("keep", 1))
 	r.AuditShare = a.float("audit", 0)
+	r.ShardShare = a.float("shards", r.AuditShare)
 	r.Recompute = a.flag("recompute")
 	r.Share, r.Aggregate = a.text("share", "f32"), a.text("aggregate", aggregate.Mean)
 	r.OuterRate, r.OuterMomentum = a.float("outer", 1), a.float("momentum", 0)

@@ -68,8 +68,19 @@ func parseAdversary(s string, miners, validators int) (misbehaviour, error) {
 	return m, nil
 }
 
-// wrap lets a worker misbehave as the flags say.
-func wrap(list []misbehaviour, i int, m *message.Manifest, key ed25519.PrivateKey, w node.Worker) (node.Worker, error) {
+// accomplices are the keys of the other miners that misbehave in the same way.
+func accomplices(list []misbehaviour, a misbehaviour, keys []ed25519.PrivateKey) [][]byte {
+	var others [][]byte
+	for _, b := range list {
+		if b.kind == a.kind && b.miner != a.miner && b.miner < len(keys) {
+			others = append(others, keys[b.miner].Public().(ed25519.PublicKey))
+		}
+	}
+	return others
+}
+
+// wrap lets a worker misbehave as the flags say. keys are the miners'.
+func wrap(list []misbehaviour, i int, m *message.Manifest, keys []ed25519.PrivateKey, key ed25519.PrivateKey, w node.Worker) (node.Worker, error) {
 	seed := message.HashBytes(append([]byte("adversary"), key.Seed()...))
 	var worker adversary.Worker = w
 	for n, a := range list {
@@ -77,7 +88,8 @@ func wrap(list []misbehaviour, i int, m *message.Manifest, key ed25519.PrivateKe
 			continue
 		}
 		var err error
-		if worker, err = adversary.Wrap(m, a.kind, a.rate, binary.LittleEndian.Uint64(seed)+uint64(n), key, worker); err != nil {
+		worker, err = adversary.Wrap(m, a.kind, a.rate, binary.LittleEndian.Uint64(seed)+uint64(n), key, worker, accomplices(list, a, keys)...)
+		if err != nil {
 			return nil, err
 		}
 	}

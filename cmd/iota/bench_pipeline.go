@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -32,8 +33,9 @@ type pipelineBench struct {
 	rules  message.Rules // overrides, where not 0
 	log    io.Writer
 
-	precision string
-	numerics  kernel.Numerics // of the precision
+	auditShare float64 // of a further series with a validator, 0 for none
+	precision  string
+	numerics   kernel.Numerics // of the precision
 
 	shape model.Config
 	text  *data.Dataset
@@ -44,6 +46,7 @@ type pipelineRun struct {
 	lr, speed, eval float64
 	tokens          uint64
 	merging         float64 // share of the time
+	audited         float64 // replayed work over all work
 }
 
 func benchPipelineCommand() *cobra.Command {
@@ -72,12 +75,16 @@ func benchPipelineCommand() *cobra.Command {
 	f.Float64Var(&p.rules.OuterRate, "outer-rate", 0, "outer learning rate (default: that of iota up)")
 	f.Float64Var(&p.rules.OuterMomentum, "outer-momentum", -1, "outer momentum (default: that of iota up)")
 	f.Uint32Var(&p.rules.MaxSlots, "slots", 0, "micro-batches that a miner may hold (default: that of iota up)")
+	f.Float64Var(&p.auditShare, "audit-share", 0, "run again with a validator that replays this share of the work")
 	f.StringVar(&p.precision, "precision", "f32", "operands of matrix products, on both sides: f32 or bf16")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
 func (p *pipelineBench) run(ctx context.Context) (*benchReport, error) {
+	if !(p.auditShare >= 0 && p.auditShare <= 1) {
+		return nil, usagef("--audit-share %v: use a share from 0 to 1", p.auditShare)
+	}
 	if p.tokens < 20_000 || p.runs < 1 || len(p.lrs) == 0 {
 		return nil, usagef("use --tokens of 20000 or more, and --runs and --lr of at least one")
 	}
@@ -86,7 +93,7 @@ func (p *pipelineBench) run(ctx context.Context) (*benchReport, error) {
 	}
 	// A first short run tells how many epochs make the tokens, or a little more.
 	p.epochs = 4
-	pilot, err := p.pipeline(ctx, p.lrs[0])
+	pilot, err := p.pipeline(ctx, p.lrs[0], 0)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +102,41 @@ func (p *pipelineBench) run(ctx context.Context) (*benchReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.compare(ctx, best), ctx.Err()
+	b := p.compare(ctx, best)
+	if p.auditShare > 0 {
+		err = p.audited(ctx, best, b)
+	}
+	return b, errors.Join(err, ctx.Err())
+}
+
+// audited runs as often with a validator on the same processors, and compares. Without any cost but the replays
+// themselves the speed would be 1 / (1 + audited share) of that without.
+func (p *pipelineBench) audited(ctx context.Context, without []pipelineRun, b *benchReport) error {
+	var with []pipelineRun
+	for range without {
+		r, err := p.pipeline(ctx, without[0].lr, p.auditShare)
+		if err != nil {
+			return err
+		}
+		p.note("pipeline with a validator: %.0f tokens/s, %.3f of the work replayed, loss_eval %.4f", r.speed, r.audited, r.eval)
+		with = append(with, r)
+	}
+	name := "3 stages x 2 miners, a validator"
+	speed := func(r pipelineRun) float64 { return r.speed }
+	share := medianOf(with, func(r pipelineRun) float64 { return r.audited })
+	b.add(name, "tokens_per_second", medianOf(with, speed), "tokens/s", "without_validator", medianOf(without, speed))
+	b.add(name, "audited_share", share, "of the work", "audit_share", p.auditShare)
+	b.add(name, "speed_limit", 1/(1+share), "of the speed without", "", 0)
+	return nil
+}
+
+// medianOf is the median of a number of each run.
+func medianOf(runs []pipelineRun, f func(pipelineRun) float64) float64 {
+	var values []float64
+	for _, r := range runs {
+		values = append(values, f(r))
+	}
+	return median(values)
 }
 
 func (p *pipelineBench) prepare() error {
@@ -119,7 +160,7 @@ func (p *pipelineBench) prepare() error {
 func (p *pipelineBench) bestPipeline(ctx context.Context) ([]pipelineRun, error) {
 	var best pipelineRun
 	for _, lr := range p.lrs {
-		r, err := p.pipeline(ctx, lr)
+		r, err := p.pipeline(ctx, lr, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -130,7 +171,7 @@ func (p *pipelineBench) bestPipeline(ctx context.Context) ([]pipelineRun, error)
 	}
 	runs := []pipelineRun{best}
 	for len(runs) < p.runs {
-		r, err := p.pipeline(ctx, best.lr)
+		r, err := p.pipeline(ctx, best.lr, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -151,13 +192,7 @@ func (p *pipelineBench) compare(ctx context.Context, runs []pipelineRun) *benchR
 		"outer_momentum": rules.GetOuterMomentum(), "slots": rules.GetMaxSlots(), "peak_lr": runs[0].lr, "journal": "disk", "runs": len(runs),
 		"cpus": cores, "kernel": kernel.Variant(), "numerics": string(p.numerics), "precision": p.precision,
 	}}
-	pick := func(f func(pipelineRun) float64) float64 {
-		var values []float64
-		for _, r := range runs {
-			values = append(values, f(r))
-		}
-		return median(values)
-	}
+	pick := func(f func(pipelineRun) float64) float64 { return medianOf(runs, f) }
 	tokens := uint64(pick(func(r pipelineRun) float64 { return float64(r.tokens) }))
 	speed, eval := pick(func(r pipelineRun) float64 { return r.speed }), pick(func(r pipelineRun) float64 { return r.eval })
 
@@ -202,8 +237,8 @@ func (p *pipelineBench) ruled(o *options, lr float64) *message.Rules {
 	return r
 }
 
-// pipeline trains across miners with the journal on disk.
-func (p *pipelineBench) pipeline(ctx context.Context, lr float64) (pipelineRun, error) {
+// pipeline trains across miners with the journal on disk, with a validator if there is an audit share.
+func (p *pipelineBench) pipeline(ctx context.Context, lr, auditShare float64) (pipelineRun, error) {
 	dir, err := os.MkdirTemp("", "iota-bench-*")
 	if err != nil {
 		return pipelineRun{}, err
@@ -215,6 +250,9 @@ func (p *pipelineBench) pipeline(ctx context.Context, lr float64) (pipelineRun, 
 	}
 	defer j.Close()
 	o := &options{preset: "tiny", miners: 6, seeded: true, seed: 1, share: "f32", aggregate: "mean", precision: p.precision}
+	if auditShare > 0 {
+		o.validators, o.auditShare, o.shardShare = 1, auditShare, 1
+	}
 	m, secret, err := o.manifest(p.shape, p.text)
 	if err != nil {
 		return pipelineRun{}, err
@@ -223,6 +261,9 @@ func (p *pipelineBench) pipeline(ctx context.Context, lr float64) (pipelineRun, 
 	n := &network{manifest: m, journal: j, blobs: store.NewMemory(16 << 30), text: p.text, log: slog.New(slog.NewTextHandler(p.log, nil))}
 	for i := range o.miners {
 		n.keys = append(n.keys, o.newKey(i))
+	}
+	for i := range o.validators {
+		n.validators = append(n.validators, o.newValidatorKey(i))
 	}
 	if err := node.Begin(j, m, secret); err != nil {
 		return pipelineRun{}, err
@@ -241,7 +282,7 @@ func (p *pipelineBench) pipeline(ctx context.Context, lr float64) (pipelineRun, 
 
 // outcome reads a finished run. The first epoch waits for the miners to start, so it does not count for the speed.
 func outcome(v orchestrator.View, lr float64) pipelineRun {
-	r := pipelineRun{lr: lr, eval: v.Counters.LossEval, tokens: v.Counters.Tokens}
+	r := pipelineRun{lr: lr, eval: v.Counters.LossEval, tokens: v.Counters.Tokens, audited: ratio(v.Audits.Drawn, v.Audits.Work)}
 	var seconds, merging, tokens float64
 	for _, e := range slices.Clone(v.Epochs)[1:] {
 		seconds, merging, tokens = seconds+e.Seconds, merging+e.MergeSeconds, tokens+float64(e.Tokens)

@@ -24,10 +24,16 @@ type trustBench struct {
 	stages, miners  int    // miners of the whole network
 	validators      int
 	epochs          int
+	innerSteps      int
+	commitEvery     int
 	auditShare      float64
+	shardShare      float64
 	aggregate       string
 	challengeWindow int
 }
+
+// judgeKinds are the kinds of cheating of a validator.
+var judgeKinds = []string{"lazy", "lying"}
 
 // trustCell is one kind of cheating at one rate.
 type trustCell struct {
@@ -47,13 +53,15 @@ func benchTrustCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "trust", Short: "What cheating earns and costs: how soon each kind is caught, its pay, and the loss", Args: noArgs,
-		Long: "Plays networks of the preset nano, which train for real in virtual time, each with one cheating miner (two for\n" +
-			"collude-reduce) and beside it, with the same seed, one without cheaters and as many honest miners. All numbers follow\n" +
-			"from the seeds.\n\n" +
-			"caught is the share of networks in which the cheater was withdrawn, within_3 that within three epochs, epochs the mean\n" +
-			"number until then, and by what found it most often: an audit, an arbiter, a refuted claim, numbers that are not finite.\n" +
-			"earned is the cheaters' pay, escrow included, as a share of what a miner earns in the honest network; loss is loss_eval\n" +
-			"as a ratio to the honest network's; wronged counts honest miners that failed an audit or were withdrawn.",
+		Long: "Plays networks of the preset nano, which train for real in virtual time, each with one cheating miner (two that share\n" +
+			"a shard for collude-reduce; a cheating validator beside an honest one for lazy and lying) and beside it, with the same\n" +
+			"seed, one of the honest miners alone. All numbers follow from the seeds.\n\n" +
+			"caught is the share of networks in which the cheater was withdrawn, formula the share that audits find of a cheat that\n" +
+			"falsifies this share of its micro-batches (docs/economics.md, with the replays of the honest networks), within 3 that within three epochs, epochs the mean\n" +
+			"number until then, and by what found it most often: an audit, false claims, numbers that are not finite. earned is the\n" +
+			"cheaters' pay, escrow included, as a share of what a miner earns in the honest network; loss_eval a ratio to the honest\n" +
+			"network's, with its standard error; wronged counts honest participants that were withdrawn or failed an audit, stuck\n" +
+			"the networks that did not end. docs/validation.md has the formula of what audits find.",
 		Example: "  iota bench trust --seeds 3\n  iota bench trust --kind free-rider,bad-reduce --rate 1,0.1 --seeds 40 --json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := b.check(); err != nil {
@@ -78,7 +86,10 @@ func benchTrustCommand() *cobra.Command {
 	f.IntVar(&b.miners, "miners", 12, "miners of a network, the cheaters among them")
 	f.IntVar(&b.validators, "validators", 1, "validators of a network")
 	f.IntVar(&b.epochs, "epochs", 8, "epochs of a network")
+	f.IntVar(&b.innerSteps, "inner-steps", 8, "inner steps of a miner per epoch")
+	f.IntVar(&b.commitEvery, "commit-every", 1, "inner steps of the segments of which audits are drawn")
 	f.Float64Var(&b.auditShare, "audit-share", 0.25, "replayed work over all work")
+	f.Float64Var(&b.shardShare, "shard-share", 1, "share of the merged shards that are reduced again")
 	f.IntVar(&b.challengeWindow, "challenge-window", 4, "epochs in which work can be challenged")
 	f.StringVar(&b.aggregate, "aggregate", "mean", "how sources are merged")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
@@ -101,15 +112,21 @@ func (b *trustBench) check() error {
 			return usagef("--rate %v: use a share above 0, at most 1", rate)
 		}
 	}
-	if !(b.auditShare >= 0 && b.auditShare <= 1) {
-		return usagef("--audit-share %v: use a share from 0 to 1", b.auditShare)
+	for _, share := range []struct {
+		flag  string
+		value float64
+	}{{"audit-share", b.auditShare}, {"shard-share", b.shardShare}} {
+		if !(share.value >= 0 && share.value <= 1) {
+			return usagef("--%s %v: use a share from 0 to 1", share.flag, share.value)
+		}
 	}
 	for _, n := range []struct {
 		flag          string
 		value, lo, hi int
 	}{
 		{"seeds", b.seeds, 1, 1 << 16}, {"stages", b.stages, 1, 3}, {"miners", b.miners, 3 * b.stages, 300},
-		{"validators", b.validators, 0, 100}, {"epochs", b.epochs, 1, 1 << 16}, {"challenge-window", b.challengeWindow, 1, 64},
+		{"validators", b.validators, 1, 100}, {"epochs", b.epochs, 1, 1 << 16}, {"challenge-window", b.challengeWindow, 1, 64},
+		{"inner-steps", b.innerSteps, 1, 1 << 16}, {"commit-every", b.commitEvery, 1, 1 << 16},
 	} {
 		if n.value < n.lo || n.value > n.hi {
 			return usagef("--%s %d: use %d to %d", n.flag, n.value, n.lo, n.hi)
@@ -122,12 +139,14 @@ func (b *trustBench) check() error {
 type trustRow struct {
 	trustCell
 	networks, caught, within3 int
+	formula                   float64 // share that replays find by the formula, see summarise
 	epochs                    float64 // mean until caught
 	by                        string
 	earned                    float64 // of the cheaters, over an honest miner's
 	loss, lossError           float64 // mean ratio to the honest network's, and its standard error
 	wronged                   int
-	stuck                     int // networks that did not end in time
+	stuck                     int     // networks that did not end in time
+	unverified                float64 // share of the audits that ended without a verdict
 }
 
 // measure plays all networks, on all cores.
@@ -148,18 +167,19 @@ func (b *trustBench) measure(ctx context.Context) ([]trustRow, error) {
 		if cell.kind == "" {
 			honest = outcomes
 		}
-		table = append(table, summarise(cell, outcomes, honest))
+		table = append(table, b.summarise(cell, outcomes, honest))
 	}
 	return table, nil
 }
 
 // summarise makes a row of the outcomes, each beside the honest network of its seed.
-func summarise(cell trustCell, outcomes, honest []trustOutcome) trustRow {
+func (b *trustBench) summarise(cell trustCell, outcomes, honest []trustOutcome) trustRow {
 	row := trustRow{trustCell: cell, networks: len(outcomes)}
 	reasons := map[string]int{}
 	var ratios []float64
 	for i, o := range outcomes {
 		row.wronged += o.wronged
+		row.unverified += ratio(float64(o.unverified), float64(o.audits)) / float64(len(outcomes))
 		if o.stuck {
 			row.stuck++
 		}
@@ -174,6 +194,7 @@ func summarise(cell trustCell, outcomes, honest []trustOutcome) trustRow {
 		row.earned += ratio(o.earned, honest[i].fair) / float64(len(outcomes))
 		ratios = append(ratios, ratio(o.loss, honest[i].loss))
 	}
+	row.formula = b.detection(cell, honest)
 	row.epochs /= max(1, float64(row.caught))
 	for _, by := range slices.Sorted(maps.Keys(reasons)) {
 		if reasons[by] > reasons[row.by] {
@@ -182,6 +203,23 @@ func summarise(cell trustCell, outcomes, honest []trustOutcome) trustRow {
 	}
 	row.loss, row.lossError = meanAndError(ratios)
 	return row
+}
+
+// detection is formula (1) of docs/economics.md over a whole run, 1 - E[(1 - r)^M], where M is the micro-batches of which
+// audits replayed each miner of the last stage in the honest networks. It holds for who falsifies a share r of them.
+// Two colluders have one shard in common in an epoch, which is drawn with the shard share.
+func (b *trustBench) detection(cell trustCell, honest []trustOutcome) float64 {
+	if cell.kind == "collude-reduce" {
+		return 1 - math.Pow(1-cell.rate*b.shardShare, float64(b.epochs))
+	}
+	missed, miners := 0.0, 0.0
+	for _, o := range honest {
+		for _, replayed := range o.replayed {
+			missed += math.Pow(1-cell.rate, replayed)
+			miners++
+		}
+	}
+	return 1 - missed/max(1, miners)
 }
 
 // meanAndError returns the mean of values and its standard error.
@@ -200,16 +238,18 @@ func meanAndError(values []float64) (mean, standardError float64) {
 func (b *trustBench) report(table []trustRow) *benchReport {
 	r := &benchReport{Name: "trust", Config: map[string]any{
 		"version": version(), "preset": "nano", "stages": b.stages, "miners": b.miners, "validators": b.validators, "epochs": b.epochs,
-		"audit_share": b.auditShare, "challenge_window": b.challengeWindow, "aggregate": b.aggregate, "seeds": b.seeds, "first_seed": b.from,
+		"inner_steps": b.innerSteps, "commit_every": b.commitEvery, "audit_share": b.auditShare, "shard_share": b.shardShare,
+		"challenge_window": b.challengeWindow, "aggregate": b.aggregate, "seeds": b.seeds, "first_seed": b.from,
 	}}
 	for _, row := range table {
 		n := float64(row.networks)
-		r.add(row.name(), "caught", float64(row.caught)/n, "share", "", 0)
+		r.add(row.name(), "caught", float64(row.caught)/n, "share", "formula", row.formula)
 		r.add(row.name(), "caught_within_3", float64(row.within3)/n, "share", "", 0)
 		r.add(row.name(), "epochs_to_detection", row.epochs, "epochs", "", 0)
 		r.add(row.name(), "earned", row.earned, "share", "honest_run", 1)
 		r.add(row.name(), "loss_eval", row.loss, "ratio", "honest_run", 1)
 		r.add(row.name(), "wronged", float64(row.wronged), "miners", "", 0)
+		r.add(row.name(), "unverified", row.unverified, "share", "", 0)
 		r.add(row.name(), "stuck", float64(row.stuck), "networks", "", 0)
 	}
 	return r
@@ -218,15 +258,15 @@ func (b *trustBench) report(table []trustRow) *benchReport {
 // printTrust prints one row per cell.
 func printTrust(w io.Writer, table []trustRow) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "kind\trate\tnetworks\tcaught\twithin 3\tepochs\tby\tearned\tloss_eval\t+-\twronged\tstuck")
+	fmt.Fprintln(t, "kind\trate\tnetworks\tcaught\tformula\twithin 3\tepochs\tby\tearned\tloss_eval\t+-\twronged\tstuck\tunverified")
 	for _, r := range table {
 		kind, rate := r.kind, fmt.Sprint(r.rate)
 		if kind == "" {
 			kind, rate = "honest", ""
 		}
 		n := float64(r.networks)
-		fmt.Fprintf(t, "%s\t%s\t%d\t%.2f\t%.2f\t%.1f\t%s\t%.2f\t%.3f\t%.3f\t%d\t%d\n", kind, rate, r.networks, float64(r.caught)/n,
-			float64(r.within3)/n, r.epochs, r.by, r.earned, r.loss, r.lossError, r.wronged, r.stuck)
+		fmt.Fprintf(t, "%s\t%s\t%d\t%.2f\t%.2f\t%.2f\t%.1f\t%s\t%.2f\t%.3f\t%.3f\t%d\t%d\t%.2f\n", kind, rate, r.networks, float64(r.caught)/n, r.formula,
+			float64(r.within3)/n, r.epochs, r.by, r.earned, r.loss, r.lossError, r.wronged, r.stuck, r.unverified)
 	}
 	return t.Flush()
 }

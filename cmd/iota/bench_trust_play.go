@@ -13,14 +13,19 @@ import (
 
 // trustOutcome is what became of one network.
 type trustOutcome struct {
-	caught  int    // epochs until the first cheater was withdrawn, 0 if none was
-	by      string // what found it
-	earned  float64
-	fair    float64 // mean pay of an honest miner
-	loss    float64
-	wronged int
-	stuck   bool
+	caught             int    // epochs until the first cheater was withdrawn, 0 if none was
+	by                 string // what found it
+	earned             float64
+	fair               float64   // mean pay of an honest miner
+	replayed           []float64 // micro-batches of each honest miner of the last stage that audits passed
+	loss               float64
+	wronged            int
+	audits, unverified uint64
+	stuck              bool
 }
+
+// judge reports whether the cheater is a validator.
+func (c trustCell) judge() bool { return slices.Contains(judgeKinds, c.kind) }
 
 // playAll plays a cell's networks, on all cores.
 func (b *trustBench) playAll(ctx context.Context, cell trustCell) ([]trustOutcome, error) {
@@ -50,15 +55,22 @@ func (b *trustBench) playAll(ctx context.Context, cell trustCell) ([]trustOutcom
 	return outcomes, nil
 }
 
-// cheaters are the numbers of a cell's cheating miners. Colluders are two of one stage: stages are taken in turn.
-func (b *trustBench) cheaters(cell trustCell) []int {
-	switch cell.kind {
-	case "":
+// cheaters are the numbers of a cell's cheating miners, once each has its stage: the first in the last stage, since in the
+// first a backward pass gives nothing away that could be false. Colluders are two of one stage.
+func (c trustCell) cheaters(v orchestrator.View) []int {
+	switch {
+	case c.kind == "" || c.judge():
 		return nil
-	case "collude-reduce":
-		return []int{1, 1 + b.stages}
 	}
-	return []int{1}
+	first := slices.IndexFunc(v.Miners, func(m orchestrator.MinerView) bool { return m.Stage == len(v.Stages)-1 })
+	if c.kind == "collude-reduce" {
+		for _, m := range v.Miners[first+1:] {
+			if m.Stage == v.Miners[first].Stage {
+				return []int{first + 1, m.Number}
+			}
+		}
+	}
+	return []int{first + 1}
 }
 
 // play plays one network, epoch by epoch.
@@ -66,16 +78,13 @@ func (b *trustBench) play(cell trustCell, seed uint64) (trustOutcome, error) {
 	var o trustOutcome
 	c := sim.Scenario{Seed: &seed}
 	defer c.Close()
-	miners, cheaters := b.miners, b.cheaters(cell)
-	if cell.kind == "" {
-		miners--
+	for _, command := range []string{b.network(cell), "run until=phase:Training"} {
+		if _, err := c.Do(command); err != nil {
+			return o, err
+		}
 	}
-	commands := []string{fmt.Sprintf("network real stages=%d miners=%d validators=%d epochs=%d audit=%v window=%d aggregate=%s heldout=64 unit=10ms",
-		b.stages, miners, b.validators, b.epochs, b.auditShare, b.challengeWindow, b.aggregate)}
-	for _, m := range cheaters {
-		commands = append(commands, fmt.Sprintf("adversary miner=%d kind=%s rate=%v", m, cell.kind, cell.rate))
-	}
-	for _, command := range commands {
+	cheaters := cell.cheaters(c.Sim().View())
+	for _, command := range cell.lies(cheaters) {
 		if _, err := c.Do(command); err != nil {
 			return o, err
 		}
@@ -84,19 +93,51 @@ func (b *trustBench) play(cell trustCell, seed uint64) (trustOutcome, error) {
 		if _, err := c.Do(fmt.Sprintf("run until=epoch:%d max=30m", epoch)); err != nil {
 			return o, err
 		}
-		o.look(c.Sim().View(), cheaters, epoch)
+		o.look(c.Sim().View(), cell, cheaters, epoch)
 	}
 	if _, err := c.Do("run until=end max=60m"); err != nil {
 		return o, err
 	}
 	v := c.Sim().View()
-	o.look(v, cheaters, b.epochs)
-	o.finish(v, cheaters)
+	o.look(v, cell, cheaters, b.epochs)
+	o.finish(v, cell, cheaters)
 	return o, nil
 }
 
+// network is the command for a cell's network.
+func (b *trustBench) network(cell trustCell) string {
+	miners, validators := b.miners, b.validators
+	switch {
+	case cell.judge():
+		miners, validators = miners-1, validators+1
+	case cell.kind == "":
+		miners--
+	}
+	return fmt.Sprintf("network real stages=%d miners=%d validators=%d epochs=%d h=%d c=%d audit=%v shards=%v window=%d aggregate=%s heldout=64",
+		b.stages, miners, validators, b.epochs, b.innerSteps, b.commitEvery, b.auditShare, b.shardShare, b.challengeWindow, b.aggregate)
+}
+
+// lies are the commands that make the cheaters cheat, from their first task on.
+func (c trustCell) lies(cheaters []int) []string {
+	if c.judge() {
+		return []string{fmt.Sprintf("adversary validator=1 kind=%s rate=%v", c.kind, c.rate)}
+	}
+	var list []string
+	for i, m := range cheaters {
+		command := fmt.Sprintf("adversary miner=%d kind=%s rate=%v", m, c.kind, c.rate)
+		if len(cheaters) == 2 {
+			command += fmt.Sprintf(" with=%d", cheaters[1-i])
+		}
+		list = append(list, command)
+	}
+	return list
+}
+
 // look notes whether a cheater is withdrawn.
-func (o *trustOutcome) look(v orchestrator.View, cheaters []int, epoch int) {
+func (o *trustOutcome) look(v orchestrator.View, cell trustCell, cheaters []int, epoch int) {
+	if cell.judge() && v.Validators[0].State == "barred" && o.caught == 0 {
+		o.caught, o.by = epoch, "audit"
+	}
 	for _, n := range cheaters {
 		if m := v.Miners[n-1]; m.Barred != "" && o.caught == 0 {
 			o.caught, o.by = epoch, foundBy(m)
@@ -116,8 +157,9 @@ func foundBy(m orchestrator.MinerView) string {
 }
 
 // finish takes in the state at the end.
-func (o *trustOutcome) finish(v orchestrator.View, cheaters []int) {
-	o.loss, o.stuck = v.Counters.LossEval, !v.Finished
+func (o *trustOutcome) finish(v orchestrator.View, cell trustCell, cheaters []int) {
+	o.loss, o.stuck, o.unverified = v.Counters.LossEval, !v.Finished, v.Audits.Unverified
+	o.audits = v.Audits.Segments + v.Audits.Shards
 	honest := 0.0
 	for _, m := range v.Miners {
 		pay := float64(m.Pay.Earned + m.Pay.Escrow)
@@ -126,10 +168,26 @@ func (o *trustOutcome) finish(v orchestrator.View, cheaters []int) {
 			continue
 		}
 		o.fair += pay
+		if m.Stage == len(v.Stages)-1 {
+			o.replayed = append(o.replayed, m.Replayed)
+		}
 		honest++
 		if m.Failed > 0 || m.Barred != "" {
 			o.wronged++
 		}
 	}
 	o.fair /= max(1, honest)
+	for i, w := range v.Validators {
+		if cell.judge() && i == 0 {
+			continue
+		}
+		if w.State == "barred" {
+			o.wronged++
+		}
+	}
+	for _, p := range v.Ledger.Validators {
+		if cell.judge() && p.ID == v.Validators[0].ID {
+			o.earned += float64(p.Pay.Earned + p.Pay.Escrow)
+		}
+	}
 }

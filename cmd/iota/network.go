@@ -166,7 +166,7 @@ func (n *network) miner(i int, key ed25519.PrivateKey, threads int, gate node.Ga
 			if err != nil {
 				return nil, err
 			}
-			return wrap(n.liars, i, n.manifest, key, v)
+			return wrap(n.liars, i, n.manifest, n.keys, key, v)
 		}
 		return node.NewMiner(c), engine
 	}
@@ -183,7 +183,7 @@ func (n *network) miner(i int, key ed25519.PrivateKey, threads int, gate node.Ga
 		if err := restore(m, state); err != nil {
 			c.Log.Warn("the miner starts without its saved state", "err", err)
 		}
-		return wrap(n.liars, i, n.manifest, key, m)
+		return wrap(n.liars, i, n.manifest, n.keys, key, m)
 	}
 	return node.NewMiner(c), engine
 }

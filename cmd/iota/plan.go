@@ -27,7 +27,7 @@ type options struct {
 	precision                 string
 	stages, miners            int
 	validators                int
-	auditShare                float64
+	auditShare, shardShare    float64
 	epochs                    uint32
 	length                    time.Duration
 	data                      []string
@@ -87,6 +87,8 @@ func (o *options) check(c model.Config) error {
 		return usagef("--validators %d: use 0 to %d", o.validators, most)
 	case !(o.auditShare >= 0 && o.auditShare <= 1):
 		return usagef("--audit-share %v: use a share from 0 to 1", o.auditShare)
+	case !(o.shardShare >= 0 && o.shardShare <= 1):
+		return usagef("--shard-share %v: use a share from 0 to 1", o.shardShare)
 	case o.length < 0:
 		return usagef("--for %v: use a time above 0", o.length)
 	}
@@ -153,12 +155,15 @@ func (o *options) rules(stages int) *message.Rules {
 	r.Share, r.Aggregate = o.share, o.aggregate
 	r.MaxSlots = o.slots(stages)
 	if o.validators > 0 {
-		r.AuditShare = o.auditShare
+		r.AuditShare, r.ShardShare, r.CommitEvery = o.auditShare, o.shardShare, auditedSteps
 	} else {
 		r.ValidatorPart = 0 // there is nobody to earn it: it would be burned
 	}
 	return r
 }
+
+// auditedSteps is the length of the segments of which audits are drawn, in inner steps: a commitment ends each.
+const auditedSteps = 4
 
 // slots is how many micro-batches a miner may hold. More than what keeps the cores busy only makes gradients stale
 // (docs/results.md); behind a link, more are on the way.
@@ -220,6 +225,7 @@ func (o *options) sameRun(have *message.Manifest, want *message.Manifest) error 
 		{"--data", hex.EncodeToString(have.GetData().GetHash()[:4]), hex.EncodeToString(want.GetData().GetHash()[:4])},
 		{"--share", have.GetRules().GetShare(), want.GetRules().GetShare()},
 		{"--audit-share (with --validators)", have.GetRules().GetAuditShare(), want.GetRules().GetAuditShare()},
+		{"--shard-share (with --validators)", have.GetRules().GetShardShare(), want.GetRules().GetShardShare()},
 		{"--aggregate", have.GetRules().GetAggregate(), want.GetRules().GetAggregate()},
 		{"--epochs", have.GetRules().GetEpochs(), want.GetRules().GetEpochs()},
 		{"--for", time.Duration(have.GetRules().GetRunTime()), time.Duration(want.GetRules().GetRunTime())},

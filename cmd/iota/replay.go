@@ -76,6 +76,9 @@ func (o *replayOptions) replay(w io.Writer) error {
 	}
 	bad, printed := 0, 0
 	for _, log := range logs {
+		if !o.concerns(log) {
+			continue // a miner's earlier logs lead to its later ones; nothing else does
+		}
 		line := a.replay(log)
 		if !o.wants(log) {
 			continue
@@ -97,10 +100,15 @@ func (o *replayOptions) replay(w io.Writer) error {
 	return nil
 }
 
-func (o *replayOptions) wants(log *node.Log) bool {
+// concerns reports whether what is asked for follows from a log.
+func (o *replayOptions) concerns(log *node.Log) bool {
 	id := message.Short(log.Key)
-	return (o.all || log.Epoch == o.epoch) &&
+	return (o.all || log.Epoch <= o.epoch) &&
 		(o.miner == "" || o.miner == strconv.Itoa(log.Number) || len(o.miner) > 3 && strings.HasPrefix(id, o.miner))
+}
+
+func (o *replayOptions) wants(log *node.Log) bool {
+	return o.concerns(log) && (o.all || log.Epoch == o.epoch)
 }
 
 // auditor opens what a replay needs.
@@ -249,7 +257,7 @@ func (a *auditor) pieces(log *node.Log, private []byte, known bool, l *replayLin
 		}
 		l.Replayed += len(places)
 	}
-	for _, s := range message.Segments(log.Receipts, 2*uint64(a.manifest.GetRules().GetInnerSteps())) {
+	for _, s := range message.Segments(log.Receipts, uint64(a.manifest.GetRules().GetInnerSteps())) {
 		from := miner.Log{Private: private}
 		if outputs := log.Receipts[0].GetOutputs(); len(outputs) == 1 {
 			from.Checkpoint = outputs[0].GetHash()

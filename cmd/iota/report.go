@@ -154,7 +154,8 @@ func newReport(v orchestrator.View, chain [32]byte, checkpoints [][]byte) *repor
 		Entries: v.Ledger.Entries, Root: hex.EncodeToString(v.Ledger.Root), Issued: units(v.Ledger.Issued), Burned: units(v.Ledger.Burned),
 	}
 	for _, w := range v.Validators {
-		r.Validators = append(r.Validators, validatorReport{ID: w.ID, State: w.State, Replays: w.Replays, Mismatches: w.Mismatches})
+		r.Validators = append(r.Validators, validatorReport{ID: w.ID, State: w.State, Replays: w.Replays, Mismatches: w.Mismatches,
+			Earned: units(w.Pay.Earned)})
 	}
 	a := v.Audits
 	r.Audits = auditReport{Share: ratio(a.Drawn, a.Work), Segments: a.Segments, Shards: a.Shards, Mismatches: a.Mismatches,

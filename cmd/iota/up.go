@@ -43,6 +43,7 @@ func upCommand() *cobra.Command {
 	f.IntVar(&o.miners, "miners", 0, "miners (default: two per stage)")
 	f.IntVar(&o.validators, "validators", 0, "validators, which replay a share of the miners' work")
 	f.Float64Var(&o.auditShare, "audit-share", 0.1, "replayed work over all work, 0 to 1; needs validators")
+	f.Float64Var(&o.shardShare, "shard-share", 1, "share of the merged shards that validators reduce again; needs validators")
 	f.Uint32Var(&o.epochs, "epochs", 0, "end after so many epochs")
 	f.DurationVar(&o.length, "for", 0, "end after the epoch in which so much time has passed, as in 60s")
 	f.StringArrayVar(&o.data, "data", nil, "text file or folder to train on; repeatable (default: the text that is built in)")

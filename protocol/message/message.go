@@ -114,6 +114,8 @@ func (k Key) String() string {
 		return fmt.Sprintf("%s of micro-batch %d in stage %d, epoch %d", kindNames[k.Kind], k.Batch, k.Stage, k.Epoch)
 	case TaskKind_REDUCE:
 		return fmt.Sprintf("reduce of shard %d of stage %d, epoch %d", k.Shard, k.Stage, k.Epoch)
+	case TaskKind_REPLAY:
+		return fmt.Sprintf("replay of audit %d, stage %d, epoch %d", k.Batch, k.Stage, k.Epoch)
 	case TaskKind_STEP:
 		return fmt.Sprintf("step %d of stage %d, epoch %d", k.Batch, k.Stage, k.Epoch)
 	}

@@ -582,6 +582,7 @@ type Rules struct {
 	ChallengeWindow     uint32                 `protobuf:"varint,43,opt,name=challenge_window,json=challengeWindow,proto3" json:"challenge_window,omitempty"` // epochs after its own in which work can be audited and pay stays in escrow
 	Probation           uint32                 `protobuf:"varint,44,opt,name=probation,proto3" json:"probation,omitempty"`                                    // micro-batches of a new key before it earns
 	AuditShare          float64                `protobuf:"fixed64,45,opt,name=audit_share,json=auditShare,proto3" json:"audit_share,omitempty"`               // replayed work over all work, 0 to 1; 0 without audits
+	ShardShare          float64                `protobuf:"fixed64,46,opt,name=shard_share,json=shardShare,proto3" json:"shard_share,omitempty"`               // share of the merged shards that are reduced again, with audits
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -857,6 +858,13 @@ func (x *Rules) GetProbation() uint32 {
 func (x *Rules) GetAuditShare() float64 {
 	if x != nil {
 		return x.AuditShare
+	}
+	return 0
+}
+
+func (x *Rules) GetShardShare() float64 {
+	if x != nil {
+		return x.ShardShare
 	}
 	return 0
 }
@@ -2690,7 +2698,7 @@ const file_protocol_message_message_proto_rawDesc = "" +
 	"\x04Data\x12\x1c\n" +
 	"\ttokenizer\x18\x01 \x01(\tR\ttokenizer\x12\x12\n" +
 	"\x04hash\x18\x02 \x01(\fR\x04hash\x12\x12\n" +
-	"\x04seed\x18\x03 \x01(\x04R\x04seed\"\xa7\t\n" +
+	"\x04seed\x18\x03 \x01(\x04R\x04seed\"\xc8\t\n" +
 	"\x05Rules\x12\x1f\n" +
 	"\vinner_steps\x18\x01 \x01(\rR\n" +
 	"innerSteps\x123\n" +
@@ -2733,7 +2741,9 @@ const file_protocol_message_message_proto_rawDesc = "" +
 	"\x10challenge_window\x18+ \x01(\rR\x0fchallengeWindow\x12\x1c\n" +
 	"\tprobation\x18, \x01(\rR\tprobation\x12\x1f\n" +
 	"\vaudit_share\x18- \x01(\x01R\n" +
-	"auditShare\"\x87\x01\n" +
+	"auditShare\x12\x1f\n" +
+	"\vshard_share\x18. \x01(\x01R\n" +
+	"shardShare\"\x87\x01\n" +
 	"\x06TaskID\x12%\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x11.iota.v1.TaskKindR\x04kind\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x14\n" +

@@ -81,11 +81,8 @@ func Check(m *message.Manifest) error {
 	if r.GetHeldOutPerEpoch() > r.GetHeldOut() {
 		return fmt.Errorf("rules: %d held-out micro-batches per epoch, but there are %d", r.GetHeldOutPerEpoch(), r.GetHeldOut())
 	}
-	if a := r.GetAuditShare(); !(a >= 0 && a <= 1) {
-		return fmt.Errorf("rules: audit share is %v: use a share from 0 to 1", a)
-	}
-	if w := r.GetChallengeWindow(); w > 64 || w == 0 && r.GetAuditShare() > 0 {
-		return fmt.Errorf("rules: challenge window is %d epochs: use 0 to 64, with audits 1 or more", w)
+	if err := checkAudits(r); err != nil {
+		return err
 	}
 	if q := r.GetQuorum(); !(q > 0 && q <= 1) {
 		return fmt.Errorf("rules: quorum is %v: use a share above 0, at most 1", q)
@@ -140,6 +137,20 @@ func checkPay(r *message.Rules) error {
 		if n.value > n.max {
 			return fmt.Errorf("rules: %s is %d: use 0 to %d", n.name, n.value, n.max)
 		}
+	}
+	return nil
+}
+
+// checkAudits returns an error if the rules of audits contradict themselves.
+func checkAudits(r *message.Rules) error {
+	if a := r.GetShardShare(); !(a >= 0 && a <= 1) {
+		return fmt.Errorf("rules: share of audited shards is %v: use a share from 0 to 1", a)
+	}
+	if a := r.GetAuditShare(); !(a >= 0 && a <= 1) {
+		return fmt.Errorf("rules: audit share is %v: use a share from 0 to 1", a)
+	}
+	if w := r.GetChallengeWindow(); r.GetAuditShare() > 0 && (w == 0 || w > 64) {
+		return fmt.Errorf("rules: challenge window is %d epochs: with audits use 1 to 64", w)
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func (m *Miner) giveState(w *work) error {
 		return failed("no stage is held, and no state of epoch %d", w.id.GetEpoch())
 	}
 	if step := w.id.GetBatch(); step > 0 {
-		for _, s := range m.mids {
+		for _, s := range slices.Backward(m.mids) { // a stage that was loaded again has steps of that number once more
 			if s.epoch == w.id.GetEpoch() && s.step == step && s.stage == int(w.id.GetStage()) {
 				w.give(s.blob)
 				return nil

@@ -21,7 +21,7 @@ type mid struct {
 const midMagic = "iota-steps-1\x00\x00\x00\x00"
 
 // keepMid keeps the state of a commitment for audits, so that a later stretch of the epoch can be replayed without the
-// earlier ones. Only those of the first 2 H steps of an epoch are kept.
+// earlier ones. Only those of the first H steps of an epoch are kept.
 func (m *Miner) keepMid() {
 	if m.rules.window > 0 && m.step <= m.rules.mids {
 		m.mids = append(m.mids, mid{m.stage.Index(), m.epoch, m.step, m.encodeMid()})
@@ -29,8 +29,8 @@ func (m *Miner) keepMid() {
 }
 
 // midEpochs is for how many epochs, the running one included, states of commitments are kept: their audits are drawn when
-// an epoch is over, and ask for them in the next.
-const midEpochs = 3
+// an epoch is over, and ask for them before the next one's install.
+const midEpochs = 2
 
 // dropMids forgets the states of epochs that are too old when epoch next begins.
 func (m *Miner) dropMids(next uint64) {

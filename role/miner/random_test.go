@@ -21,7 +21,7 @@ func TestAnyScheduleReplays(t *testing.T) {
 			manifest: testManifest(t, func(m *message.Manifest) {
 				m.Model.SeqLen, m.Model.Batch = 8, 1
 				m.Rules.MicroBatchesPerStep = uint32(rapid.IntRange(1, 3).Draw(rt, "K"))
-				m.Rules.ChallengeWindow = 1
+				m.Rules.ChallengeWindow, m.Rules.AuditShare = 1, 0.1
 				m.Rules.CommitEvery = uint32(rapid.IntRange(1, 3).Draw(rt, "C"))
 				m.Rules.Recompute = rapid.Bool().Draw(rt, "recompute")
 				m.Rules.Share = rapid.SampledFrom([]string{"f32", "bf16", "int8"}).Draw(rt, "share")
@@ -69,7 +69,7 @@ func (s *schedule) segments() {
 		b, _ := s.n.blob(r.Outputs[0].Hash)
 		return b
 	}
-	for n, segment := range message.Segments(log, 2*uint64(s.n.manifest.Rules.InnerSteps)) {
+	for n, segment := range message.Segments(log, uint64(s.n.manifest.Rules.InnerSteps)) {
 		l := Log{Private: state(0), Blobs: s.n.blob}
 		if segment.Resume > 0 {
 			l.Resume = state(segment.Step)

@@ -53,7 +53,10 @@ func readRules(m *message.Rules) rules {
 		share: tensor.DType(m.GetShare()), aggregate: m.GetAggregate(), optimizer: m.GetInnerOptimizer(),
 		outerRate: float32(m.GetOuterRate()), momentum: float32(m.GetOuterMomentum()),
 		clip: m.GetClip(), decay: m.GetWeightDecay(), slots: int(m.GetMaxSlots()),
-		window: int(m.GetChallengeWindow()), mids: 2 * uint64(m.GetInnerSteps()),
+		mids: uint64(m.GetInnerSteps()),
+	}
+	if m.GetAuditShare() > 0 {
+		r.window = int(m.GetChallengeWindow())
 	}
 	if r.optimizer == "" {
 		r.optimizer = adamW

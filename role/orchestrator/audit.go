@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/iota-train/iota/protocol/ledger"
 	"github.com/iota-train/iota/protocol/message"
 )
 
@@ -17,7 +18,7 @@ type audit struct {
 	Shard      int // -1: a segment of the log of Miner
 	Miner      int // whose log it is, -1 for a shard
 	Session    []byte
-	First      bool // there is a reason to suspect somebody: it comes before the others
+	First      bool // it comes before the others: somebody is suspect, or it is a shard, which is quick and concerns a whole stage
 	Lot        float64
 	Planted    bool     // altered, so that the receipts show no right answer: it is the validators who are checked
 	Parties    []party  // whose receipts are compared with what comes of it
@@ -62,6 +63,7 @@ type AuditTotals struct {
 // Bounds of audits.
 const (
 	maxLog      = 1 << 14 // receipts of a miner and an epoch that are kept
+	maxLogBytes = 8 << 20 // of them
 	maxAudits   = 4096    // open at once; more are not drawn
 	maxAnswers  = 5       // to one audit: then it ends undecided
 	maxWithheld = 3       // epochs in a row with audits that a miner itself made impossible, before that is a failed verdict
@@ -82,16 +84,18 @@ func (o *Orchestrator) keepReceipt(m *miner, raw []byte, r *message.Receipt) {
 		return
 	}
 	if r.GetTask().GetKind() == message.TaskKind_LOAD && r.GetFault() == message.Fault_FAULT_NONE {
-		m.Receipts, m.LogFull = nil, false
+		m.Receipts, m.LogFull, m.LogBytes = nil, false, 0
 	}
-	if m.LogFull = m.LogFull || len(m.Receipts) >= maxLog; !m.LogFull {
+	m.LogBytes += len(raw)
+	if m.LogFull = m.LogFull || len(m.Receipts) >= maxLog || m.LogBytes > maxLogBytes; !m.LogFull {
 		m.Receipts = append(m.Receipts, raw)
 	}
 }
 
-// drawAudits draws from the epoch that an install just ended. Every segment of a log and every shard is tossed for on its own, with
-// the audit share as probability, higher for a suspect miner: nobody knows before what will be replayed, and the dice
-// are cast when nothing can be changed any more. A merged shard that only one miner vouches for is always drawn.
+// drawAudits draws from the epoch that an install just ended. Every segment of a log and every shard is tossed for on its
+// own, a segment with the audit share as probability, higher for a suspect miner, a shard with the shard share: nobody
+// knows before what will be replayed, and the dice are cast when nothing can be changed any more. A shard that only one
+// miner vouches for, or about which two differ, is always drawn.
 func (o *Orchestrator) drawAudits() {
 	if n := o.Unjudged; n > 0 {
 		o.alert("%d audits found no validator in time: start another one, or a new run with a lower audit share", n)
@@ -138,19 +142,22 @@ func (m *miner) cutLog(epoch uint64, log []*message.Receipt) {
 		}
 	}
 	m.Receipts = slices.Clone(m.Receipts[from:])
-	m.LogFull = false
+	m.LogFull, m.LogBytes = false, 0
 }
 
-// suspicion is the weight of a miner in the draw: 1 for one that nothing speaks against. Flags say less than a lost
-// arbitration, and honest miners get one now and then: so they direct audits and cost nothing.
+// flagWeight is what a flag, of CLASP or of a screen, adds to a miner's weight in the draw.
+const flagWeight = 3
+
+// suspicion is the weight of a miner in the draw: 1 for one that nothing speaks against. Honest miners are flagged now and
+// then, so flags direct audits and cost nothing.
 func (o *Orchestrator) suspicion(m *miner) float64 {
-	s := 1 + float64(m.Disagreed)
+	weight := 1 + float64(m.Disagreed)
 	for _, flag := range []bool{m.Clasp.Flagged, m.Screened} {
 		if flag {
-			s++
+			weight += flagWeight
 		}
 	}
-	return s
+	return weight
 }
 
 // toss reports whether work of so suspect a miner is drawn.
@@ -168,14 +175,13 @@ func (o *Orchestrator) drawLog(m *miner, log []*message.Receipt) {
 		return
 	}
 	o.AuditTotals.Work += total
-	if m.Barred == "" && !m.sumsAcked(log) {
-		o.convict(m, Evidence{Epoch: o.Epoch, Stage: m.Stage, What: "its steps sum other gradients than were acknowledged to it"})
-		return
+	if !m.sumsAcked(log) {
+		o.alert("the steps of miner %d sum other gradients than were acknowledged to it: its work of epoch %d is not verified", m.Number+1, o.Epoch)
+		o.unproven(m, o.Epoch)
 	}
 	segments := message.Segments(log, o.keptStep())
-	if segments == nil { // it claims a slot that it cannot have
-		segments = []message.Segment{{Receipts: []int{0}}}
-		m.LogFull = true
+	if segments == nil && o.toss(o.suspicion(m)) { // it claims a slot that it cannot have
+		o.withheld(m, &audit{Epoch: o.Epoch, Stage: m.Stage})
 	}
 	for _, s := range segments {
 		if o.toss(o.suspicion(m)) && m.Barred == "" {
@@ -185,7 +191,8 @@ func (o *Orchestrator) drawLog(m *miner, log []*message.Receipt) {
 }
 
 // sumsAcked reports whether a log sums the gradients that were acknowledged, in their order. A replay could not tell:
-// what a step sums is part of what it is told.
+// what a step sums is part of what it is told. It convicts nobody: a miner that lost a gradient, with a connection for
+// instance, has no better way to go on.
 func (m *miner) sumsAcked(log []*message.Receipt) bool {
 	n, full := 0, m.LogFull
 	for _, r := range log {
@@ -203,7 +210,7 @@ func (m *miner) sumsAcked(log []*message.Receipt) bool {
 }
 
 // keptStep is the last step of an epoch whose commitment's state miners keep.
-func (o *Orchestrator) keptStep() uint64 { return 2 * uint64(o.rules.GetInnerSteps()) }
+func (o *Orchestrator) keptStep() uint64 { return uint64(o.rules.GetInnerSteps()) }
 
 // openLog opens the audit of a segment of a miner's log.
 func (o *Orchestrator) openLog(m *miner, s message.Segment, log []*message.Receipt) {
@@ -218,8 +225,8 @@ func (o *Orchestrator) openLog(m *miner, s message.Segment, log []*message.Recei
 	}
 	a.Unmerged = o.unmergedIn(m, s, log)
 	o.AuditTotals.Segments++
-	if !o.fillLog(a, m.LogFull) {
-		o.withheld(m, a)
+	if !o.fillLog(a, m.LogFull) { // too long, or its blobs are gone
+		o.cannotReplay(m, a)
 		return
 	}
 	o.open(a)
@@ -240,6 +247,11 @@ func (o *Orchestrator) units(r *message.Receipt) float64 {
 		total += s.Cost
 	}
 	return float64(efforts[r.GetTask().GetKind()]/3) * float64(o.Stages[stage].Cost*float64(len(o.Stages))/total)
+}
+
+// batches is an audit's work in micro-batches of its stage, forward and back.
+func (a *audit) batches(o *Orchestrator) float64 {
+	return float64(a.Units * float64(ledger.Whole) / float64(len(o.Stages)) / float64(o.stageUnits()[a.Stage]))
 }
 
 // fillLog prepares what judges get of a log, and reports whether it can be replayed: whether it begins with a known state
@@ -312,7 +324,7 @@ func (o *Orchestrator) drawShard(s *stage, sh *shard, vouchers map[message.Key][
 		return
 	}
 	lone := sh.Results[0] == nil || sh.Results[1] == nil
-	if drawn := o.toss(1); !lone && !sh.Disputed && !drawn {
+	if drawn := o.dice.Float64() < o.rules.GetShardShare(); !lone && !sh.Disputed && !drawn {
 		return
 	}
 	t := o.reduceTask(s, sh, 0)
@@ -320,7 +332,7 @@ func (o *Orchestrator) drawShard(s *stage, sh *shard, vouchers map[message.Key][
 	for _, in := range t.GetInputs() {
 		r.Inputs = append(r.Inputs, in.GetHash())
 	}
-	a := &audit{Stage: s.Index, Shard: s.indexOf(sh), Miner: -1, Order: [][]byte{message.Encode(r)}, First: lone || sh.Disputed}
+	a := &audit{Stage: s.Index, Shard: s.indexOf(sh), Miner: -1, Order: [][]byte{message.Encode(r)}, First: true}
 	for _, p := range vouchers[t.GetId().Key()] {
 		done := len(opened(p.Receipts[0]).GetOutputs()) == 1
 		known := slices.ContainsFunc(a.Parties, func(q party) bool { return q.Miner == p.Miner })
@@ -351,7 +363,7 @@ func (o *Orchestrator) open(a *audit) {
 	o.Audits = append(o.Audits, a)
 }
 
-// plant adds an altered copy of an audit: the learning rate that its log begins with is the next number. Nobody can
+// plant adds an altered copy of an audit: the learning rate that its log begins with is a neighbouring number. Nobody can
 // answer it from receipts; the right answer is what two who compute it agree on.
 func (o *Orchestrator) plant(a audit) {
 	a.Planted, a.First, a.Parties, a.Order = true, false, nil, slices.Clone(a.Order)

@@ -137,7 +137,10 @@ func (o *Orchestrator) releaseBlobs() {
 			live[string(r.Hash)] = true
 		}
 	}
-	kept := uint64(max(o.rules.GetKeepEpochs(), o.rules.GetChallengeWindow()))
+	kept := uint64(o.rules.GetKeepEpochs())
+	if o.rules.GetAuditShare() > 0 {
+		kept = max(kept, uint64(o.rules.GetChallengeWindow()))
+	}
 	var list []*message.BlobRef
 	for name, b := range o.Blobs {
 		hash := hashOf(name)

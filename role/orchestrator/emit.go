@@ -113,7 +113,8 @@ func (o *Orchestrator) creditReplay(key []byte, units uint64) {
 // what the epoch's install took in. Each counts in one segment of its epoch only, however often its miner states it, so
 // that a verdict pays it once.
 func (o *Orchestrator) unmergedIn(m *miner, s message.Segment, log []*message.Receipt) (batches uint64) {
-	if st, me := o.memberOf(m); st == nil || me != nil && me.merged() && st.CheckpointOf == o.Epoch+1 {
+	st, me := o.memberOf(m)
+	if st == nil || me != nil && me.merged() && st.CheckpointOf == o.Epoch+1 || !m.sumsAcked(log) {
 		return 0
 	}
 	own := s.Receipts[s.Own:]

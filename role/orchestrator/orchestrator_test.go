@@ -38,7 +38,8 @@ type net struct {
 	hostile bool                                                  // refusals are to be expected
 	bend    func(key string, t *message.Task, r *message.Receipt) // what a liar makes of its answers, if set
 	events  []event
-	pages   [][]byte // of the ledger
+	pages   [][]byte                    // of the ledger
+	true    map[string]*message.Receipt // what honest work gives, by task and attempt
 }
 
 type event struct {
@@ -62,7 +63,7 @@ func newNet(t *testing.T, epochs uint32, change func(*message.Rules)) *net {
 	if change != nil {
 		change(m.Rules)
 	}
-	n := &net{t: t, m: m, secret: [32]byte{1}, peers: map[string]*peer{}}
+	n := &net{t: t, m: m, secret: [32]byte{1}, peers: map[string]*peer{}, true: map[string]*message.Receipt{}}
 	if n.core, err = orchestrator.New(m, n.secret); err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +101,17 @@ func (n *net) join(i int) {
 	public := key.Public().(ed25519.PublicKey)
 	n.peers[string(public)] = p
 	n.send(&message.Event{Miner: public, Kind: &message.Event_Register{Register: &message.Register{
-		Session: p.session, Numerics: "test"}}})
+		Session: p.session, Numerics: "test", Role: role(i)}}})
+}
+
+// firstValidator is the number of the first peer that is a validator.
+const firstValidator = 200
+
+func role(i int) message.Role {
+	if i >= firstValidator {
+		return message.Role_VALIDATOR
+	}
+	return message.Role_MINER
 }
 
 // run answers orders until the run is finished.
@@ -136,6 +147,7 @@ func (n *net) obey(p *peer, o *message.Outbound) {
 	switch kind := o.GetOrder().GetKind().(type) {
 	case *message.Order_Task:
 		r := n.answer(p, kind.Task)
+		n.true[name(r)] = proto.Clone(r).(*message.Receipt)
 		if n.bend != nil {
 			n.bend(string(o.GetTo()), kind.Task, r)
 		}
@@ -143,7 +155,9 @@ func (n *net) obey(p *peer, o *message.Outbound) {
 	case *message.Order_Ack:
 		p.pending = append(p.pending, &message.Summed{Batch: kind.Ack.GetTask().GetBatch(), Attempt: kind.Ack.GetAttempt()})
 		if len(p.pending) == int(n.m.Rules.MicroBatchesPerStep) {
-			r := &message.Receipt{Task: &message.TaskID{Kind: message.TaskKind_STEP, Epoch: p.epoch, Batch: p.step}, Summed: p.pending}
+			r := &message.Receipt{Task: &message.TaskID{Kind: message.TaskKind_STEP, Epoch: p.epoch, Batch: p.step}, Summed: p.pending,
+				Attempt: uint32(p.session[0])}
+			n.true[name(r)] = proto.Clone(r).(*message.Receipt)
 			p.pending = nil
 			p.step++
 			n.result(p, o.GetTo(), r)
@@ -167,7 +181,7 @@ func (n *net) answer(p *peer, t *message.Task) *message.Receipt {
 	if r.ReadsTokens() {
 		r.Inputs = append([][]byte{[]byte("tokens")}, r.Inputs...)
 	}
-	name := fmt.Sprint(t.GetId().Key())
+	blob := fmt.Sprint(t.GetId().Key())
 	outputs := 1
 	if t.GetId().GetKind() != message.TaskKind_REDUCE {
 		r.Plan = t.GetPlan()
@@ -181,18 +195,21 @@ func (n *net) answer(p *peer, t *message.Task) *message.Receipt {
 		}
 	case message.TaskKind_SHARE:
 		outputs = len(t.GetPlan().GetFirst())
-		name += string(p.session)
+		blob += string(p.session)
 	case message.TaskKind_CLOSE:
 		outputs = 0
+	case message.TaskKind_REPLAY:
+		outputs = 0
+		n.judge(t, r)
 	case message.TaskKind_LOAD:
-		name = fmt.Sprint("checkpoint", id.GetStage(), id.GetEpoch())
+		blob = fmt.Sprint("checkpoint", id.GetStage(), id.GetEpoch())
 		if len(t.GetInputs()) > 0 {
 			r.Outputs, outputs = t.GetInputs(), 0
 		}
 	case message.TaskKind_INSTALL:
-		name = fmt.Sprint("checkpoint", id.GetStage(), id.GetEpoch()+1)
+		blob = fmt.Sprint("checkpoint", id.GetStage(), id.GetEpoch()+1)
 	case message.TaskKind_UPLOAD:
-		name = fmt.Sprint("checkpoint", id.GetStage(), id.GetEpoch()+1)
+		blob = fmt.Sprint("checkpoint", id.GetStage(), id.GetEpoch()+1)
 	case message.TaskKind_REDUCE:
 		bounds, i := t.GetPlan().GetBounds(), id.GetShard()
 		r.Elements = bounds[i+1] - bounds[i]
@@ -201,9 +218,28 @@ func (n *net) answer(p *peer, t *message.Task) *message.Receipt {
 		}
 	}
 	for i := range outputs {
-		r.Outputs = append(r.Outputs, message.NewBlob([]byte(fmt.Sprint(name, i))).Ref())
+		r.Outputs = append(r.Outputs, message.NewBlob([]byte(fmt.Sprint(blob, i))).Ref())
 	}
 	return r
+}
+
+// name tells receipts apart.
+func name(r *message.Receipt) string { return fmt.Sprintf("%#v %d", r.GetTask().Key(), r.GetAttempt()) }
+
+// judge answers a REPLAY truthfully: with what the miners' honest work gave.
+func (n *net) judge(t *message.Task, r *message.Receipt) {
+	for i, ordered := range t.GetLog() {
+		found := n.true[name(ordered)]
+		if ordered.GetTask().GetKind() == message.TaskKind_REDUCE && len(t.GetLog()) == 1 {
+			for _, other := range n.true {
+				if other.GetTask().Key() == ordered.GetTask().Key() {
+					found = proto.Clone(other).(*message.Receipt)
+					found.Attempt = 0
+				}
+			}
+		}
+		r.Replayed = append(r.Replayed, found.Essence(i))
+	}
 }
 
 func (n *net) result(p *peer, key []byte, r *message.Receipt) {

@@ -183,7 +183,7 @@ func (o *Orchestrator) forget(m *miner) {
 	if _, me := o.memberOf(m); me != nil && me.merged() && len(m.Receipts) > 0 {
 		o.unproven(m, o.Epoch)
 	}
-	m.Receipts, m.LogFull = nil, false
+	m.Receipts, m.LogFull, m.LogBytes = nil, false, 0
 	m.Installed, m.Log, m.Stepped, m.Acks = false, nil, 0, nil
 }
 

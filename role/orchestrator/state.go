@@ -138,7 +138,9 @@ type miner struct {
 	Clasp       clasp.Effect // what the last evaluation found
 	Receipts    [][]byte     // encoded, of its log since the last LOAD or INSTALL; with an audit share only
 	LogFull     bool         // there were more than are kept
-	Passed      uint64       // verdicts
+	LogBytes    int
+	Passed      uint64  // verdicts
+	Replayed    float64 // micro-batches of passed segments
 	Failed      uint64
 	Withheld    int    // epochs in a row in which it made audits impossible itself
 	WithheldIn  uint64 // the last of them, plus 1

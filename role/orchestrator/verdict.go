@@ -135,12 +135,17 @@ func (o *Orchestrator) endAudit(a *audit) {
 	o.Audits = slices.DeleteFunc(o.Audits, func(b *audit) bool { return b == a })
 }
 
-// withheld ends an audit that a miner itself made impossible. It leaves the work unverified; whoever does so in one epoch
-// after the other, though it works on, has something to hide.
-func (o *Orchestrator) withheld(m *miner, a *audit) {
+// cannotReplay ends an audit whose work nobody can do again: it stays unverified, and unpaid.
+func (o *Orchestrator) cannotReplay(m *miner, a *audit) {
 	o.endAudit(a)
 	o.AuditTotals.Unverified++
 	o.unproven(m, a.Epoch)
+}
+
+// withheld ends an audit that a miner itself made impossible. Whoever does so in one epoch after the other, though it
+// works on, has something to hide.
+func (o *Orchestrator) withheld(m *miner, a *audit) {
+	o.cannotReplay(m, a)
 	if m.WithheldIn > a.Epoch {
 		return
 	}
@@ -154,7 +159,7 @@ func (o *Orchestrator) withheld(m *miner, a *audit) {
 // one that it resumes. What another audit asks for already, it gets too.
 func (o *Orchestrator) askState(a *audit) {
 	m := o.Miners[a.Miner]
-	if a.Asked > 0 || !m.Connected {
+	if a.Asked > 0 || !m.Connected || o.tooLate(a) {
 		return
 	}
 	asked := func(step uint64) bool {
@@ -169,6 +174,10 @@ func (o *Orchestrator) askState(a *audit) {
 	}
 	a.Asked = max(1, o.Now)
 }
+
+// tooLate reports whether a miner may have forgotten a state that an audit needs: with an install it drops those of steps
+// of the epoch before. What was ordered earlier it does first.
+func (o *Orchestrator) tooLate(a *audit) bool { return a.Segment.Step > 0 && o.Phase == Installing }
 
 // lacks are the steps whose state an audit waits for, 0 for the epoch's start.
 func (a *audit) lacks() []uint64 {
@@ -189,7 +198,7 @@ func (o *Orchestrator) stateTask(a *audit, step uint64) *message.Task {
 // remindStates repeats to a returning miner which states it is asked for.
 func (o *Orchestrator) remindStates(m *miner) {
 	for _, a := range o.Audits {
-		if a.Miner == m.Number && a.Asked > 0 {
+		if a.Miner == m.Number && a.Asked > 0 && !o.tooLate(a) {
 			for _, step := range a.lacks() {
 				o.sendTask(m, o.stateTask(a, step))
 			}
@@ -314,6 +323,7 @@ func (o *Orchestrator) conclude(a *audit, truth answer) {
 		switch {
 		case truth.Differs[i] == "":
 			m.Passed++
+			m.Replayed += a.batches(o)
 			if a.Unmerged > 0 {
 				o.creditUnmerged(m, a.Stage, a.Unmerged)
 			}
@@ -360,8 +370,11 @@ func (o *Orchestrator) convict(m *miner, e Evidence) {
 	o.burn(m, 0, e.What) // a verdict is a sample, and says little of the epochs before its own
 }
 
+// leastUnits is what a replay counts at least: that of a shard has no micro-batches in it.
+const leastUnits = 0.1
+
 // credited has a validator paid for a confirmed answer, a planted one included: the units of work that it replayed.
 func (o *Orchestrator) credited(v *validator, units float64) {
 	v.Units += units
-	o.creditReplay(v.Key, uint64(units*float64(ledger.Whole)/float64(len(o.Stages))))
+	o.creditReplay(v.Key, uint64(max(leastUnits, units)*ledger.Whole/float64(len(o.Stages))))
 }

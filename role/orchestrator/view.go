@@ -39,7 +39,8 @@ type ValidatorView struct {
 	Number              int
 	ID, State           string // absent, idle, replaying, barred
 	Replays, Mismatches uint64
-	Units               float64 // of work that it is to be paid for
+	Units               float64 // of work whose replay was confirmed
+	Pay                 PayView
 }
 
 // StageView is one stage. In every stage Merged plus Unmerged (and, within an epoch, those not yet decided) make
@@ -69,8 +70,9 @@ type MinerView struct {
 	Screened                   bool    // that share stood out
 	Pay                        PayView
 	Clasp                      clasp.Effect
-	Passed, Failed             uint64 // verdicts
-	Barred                     string // why it was withdrawn, "" for one that was not
+	Passed, Failed             uint64  // verdicts
+	Replayed                   float64 // micro-batches that passed audits, forward and back
+	Barred                     string  // why it was withdrawn, "" for one that was not
 }
 
 // EpochReport is a finished epoch.
@@ -138,7 +140,8 @@ func (o *Orchestrator) View() View {
 }
 
 func (o *Orchestrator) validatorView(w *validator, busy map[judge]bool) ValidatorView {
-	v := ValidatorView{Number: w.Number + 1, ID: message.Short(w.Key), Replays: w.Replays, Mismatches: w.Mismatches, Units: w.Units, State: "idle"}
+	v := ValidatorView{Number: w.Number + 1, ID: message.Short(w.Key), Replays: w.Replays, Mismatches: w.Mismatches, Units: w.Units,
+		Pay: o.payView(w.Key), State: "idle"}
 	switch {
 	case w.Barred != "":
 		v.State = "barred"
@@ -156,7 +159,7 @@ func (o *Orchestrator) minerView(m *miner) MinerView {
 		Held: m.Held, Slots: o.slots(m), B: uint64(len(m.Acks)), Speed: m.speed(), Forwards: m.Forwards,
 		Backwards: m.Backwards, Steps: m.Steps, Agreement: 1, Pay: o.payView(m.Key), Clasp: m.Clasp,
 		Norm: m.Norm, Cosine: m.Cosine, Screened: m.Screened,
-		Passed: m.Passed, Failed: m.Failed, Barred: m.Barred,
+		Passed: m.Passed, Failed: m.Failed, Replayed: m.Replayed, Barred: m.Barred,
 	}
 	if n := m.Agreed + m.Disagreed; n > 0 {
 		v.Agreement = float64(m.Agreed) / float64(n)

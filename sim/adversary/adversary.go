@@ -4,6 +4,7 @@
 package adversary
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"encoding/binary"
 	"fmt"
@@ -39,9 +40,13 @@ func Kinds() []string {
 }
 
 // Wrap returns w misbehaving in one of the Kinds, in the given share of the tasks that the kind concerns (0 to 1). The
-// manifest says how tensors are encoded; key is the miner's own; equal seeds misbehave alike.
-func Wrap(m *message.Manifest, kind string, rate float64, seed uint64, key ed25519.PrivateKey, w Worker) (Worker, error) {
+// manifest says how tensors are encoded; key is the miner's own, accomplices are the keys of others who do the same; equal
+// seeds misbehave alike.
+func Wrap(m *message.Manifest, kind string, rate float64, seed uint64, key ed25519.PrivateKey, w Worker, accomplices ...[]byte) (Worker, error) {
 	a := New(m, key, w)
+	if len(accomplices) > 0 {
+		a.Conspire(accomplices...)
+	}
 	if err := a.Always(kind, rate, seed); err != nil {
 		return nil, err
 	}
@@ -54,6 +59,8 @@ type Adversary struct {
 	key      ed25519.PrivateKey
 	worker   Worker
 	rules    []*rule
+
+	accomplices [][]byte // keys, the own one included
 
 	forked   bool   // its log differs from the worker's
 	previous []byte // hash of its newest receipt, once it is forked
@@ -114,10 +121,22 @@ func (a *Adversary) add(name string, rate float64, n int, seed uint64, tasks []m
 	return nil
 }
 
-// draw returns the first misbehaviour that acts on a task of this kind now, or nil.
-func (a *Adversary) draw(k message.TaskKind) *rule {
+// Conspire names the keys of accomplices. Without any, joint misbehaviour acts on every task that it concerns.
+func (a *Adversary) Conspire(keys ...[]byte) {
+	a.accomplices = append(keys, a.key.Public().(ed25519.PublicKey))
+}
+
+// draw returns the first misbehaviour that acts on a task now, or nil.
+func (a *Adversary) draw(t *message.Task) *rule {
 	for _, r := range a.rules {
-		if r.left == 0 || !slices.Contains(r.tasks, k) || r.dice.Float64() >= r.rate {
+		if r.left == 0 || !slices.Contains(r.tasks, t.GetId().GetKind()) || r.joint && !a.unseen(t) {
+			continue
+		}
+		dice := r.dice
+		if r.joint {
+			dice = ofTask(t.GetId())
+		}
+		if dice.Float64() >= r.rate {
 			continue
 		}
 		if r.left > 0 {
@@ -128,9 +147,23 @@ func (a *Adversary) draw(k message.TaskKind) *rule {
 	return nil
 }
 
+// unseen reports whether a shard belongs to accomplices only.
+func (a *Adversary) unseen(t *message.Task) bool {
+	p, i := t.GetPlan(), int(t.GetId().GetShard())
+	if a.accomplices == nil || i >= len(p.GetFirst()) || i >= len(p.GetSecond()) {
+		return a.accomplices == nil
+	}
+	for _, owner := range []uint32{p.GetFirst()[i], p.GetSecond()[i]} {
+		if int(owner) >= len(p.GetMembers()) || !slices.ContainsFunc(a.accomplices, func(k []byte) bool { return bytes.Equal(k, p.GetMembers()[owner]) }) {
+			return false
+		}
+	}
+	return true
+}
+
 // Do does the task and changes its result if a misbehaviour acts on it.
 func (a *Adversary) Do(t *message.Task, inputs [][]byte) (*message.Result, []message.Blob, error) {
-	r := a.draw(t.GetId().GetKind())
+	r := a.draw(t)
 	if r != nil && r.ignores {
 		return nil, nil, nil
 	}

@@ -1,7 +1,6 @@
 package adversary
 
 import (
-	"encoding/binary"
 	"math"
 	"math/rand/v2"
 
@@ -13,12 +12,12 @@ import (
 type kind struct {
 	name    string
 	tasks   []message.TaskKind
-	ignores bool                                // leaves the task undone
-	lags    bool                                // takes its time
-	fault   message.Fault                       // is what it reports in place of a result
-	unfit   bool                                // calls a source unfit that it merged
-	tensor  func(x []float32, d *rand.Rand)     // changes a tensor in place
-	by      func(*rule, *message.TaskID) uint64 // seed of d; the rule's own dice if nil
+	ignores bool                            // leaves the task undone
+	lags    bool                            // takes its time
+	fault   message.Fault                   // is what it reports in place of a result
+	unfit   bool                            // calls a source unfit that it merged
+	tensor  func(x []float32, d *rand.Rand) // changes a tensor in place
+	joint   bool                            // accomplices do it alike, and only where nobody but them can tell
 	stale   bool
 	answer  func(list []*message.Receipt, d *rand.Rand) // changes what came of a replay
 }
@@ -38,7 +37,7 @@ var kinds = []kind{
 	{name: "stale", tasks: training, stale: true},
 	{name: "backward-noise", tasks: []message.TaskKind{message.TaskKind_LOSS, message.TaskKind_BACKWARD}, tensor: noise},
 	{name: "bad-reduce", tasks: reduces, tensor: noise},
-	{name: "collude-reduce", tasks: reduces, tensor: noise, by: ofTask},
+	{name: "collude-reduce", tasks: reduces, tensor: noise, joint: true},
 	{name: "nan", tasks: training, tensor: func(x []float32, d *rand.Rand) { x[d.IntN(len(x))] = float32(math.NaN()) }},
 	{name: "false-nan", tasks: wires, fault: message.Fault_NON_FINITE_INPUT},
 	{name: "false-missing", tasks: wires, fault: message.Fault_MISSING_INPUT},
@@ -55,9 +54,11 @@ var injected = []kind{
 	{name: "invert", tasks: []message.TaskKind{message.TaskKind_SHARE}, tensor: func(x []float32, _ *rand.Rand) { times(x, -10) }},
 }
 
-// ofTask makes colluders change a shard alike: the lie follows from the task.
-func ofTask(_ *rule, id *message.TaskID) uint64 {
-	return binary.LittleEndian.Uint64(message.Hash(id))
+// ofTask are dice that follow from the task: accomplices throw them alike.
+func ofTask(id *message.TaskID) *rand.Rand {
+	var s [32]byte
+	copy(s[:], message.Hash(id))
+	return rand.New(rand.NewChaCha8(s))
 }
 
 // guess answers a replay without computing: whatever was to be found is made up.
@@ -158,10 +159,8 @@ func (a *Adversary) bend(r *rule, id *message.TaskID, outputs []message.Blob) []
 		dt = tensor.DType(a.manifest.GetRules().GetShare())
 	}
 	dice := r.dice
-	if r.by != nil {
-		var s [32]byte
-		binary.LittleEndian.PutUint64(s[:], r.by(r, id))
-		dice = rand.New(rand.NewChaCha8(s))
+	if r.joint {
+		dice = ofTask(id)
 	}
 	bent := make([]message.Blob, len(outputs))
 	for i, b := range outputs {
