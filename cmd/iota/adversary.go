@@ -52,6 +52,9 @@ func parseAdversary(s string, miners, validators int) (misbehaviour, error) {
 			return m, usagef("--adversary %q: the rate is a share of its tasks, above 0 and at most 1", s)
 		}
 	}
+	if adversary.OfValidators(kind) != strings.HasPrefix(who, "v") {
+		return m, usagef("--adversary %q: lazy and lying are for validators, as in lazy@v1, all other kinds for miners", s)
+	}
 	if v, ok := strings.CutPrefix(who, "v"); ok {
 		number, err := strconv.Atoi(v)
 		if err != nil || number < 1 || number > validators {

@@ -32,9 +32,6 @@ type trustBench struct {
 	challengeWindow int
 }
 
-// judgeKinds are the kinds of cheating of a validator.
-var judgeKinds = []string{"lazy", "lying"}
-
 // trustCell is one kind of cheating at one rate.
 type trustCell struct {
 	kind string // "" for an honest network

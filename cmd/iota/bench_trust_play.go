@@ -9,6 +9,7 @@ import (
 
 	"github.com/iota-train/iota/role/orchestrator"
 	"github.com/iota-train/iota/sim"
+	"github.com/iota-train/iota/sim/adversary"
 )
 
 // trustOutcome is what became of one network.
@@ -25,7 +26,7 @@ type trustOutcome struct {
 }
 
 // judge reports whether the cheater is a validator.
-func (c trustCell) judge() bool { return slices.Contains(judgeKinds, c.kind) }
+func (c trustCell) judge() bool { return adversary.OfValidators(c.kind) }
 
 // playAll plays a cell's networks, on all cores.
 func (b *trustBench) playAll(ctx context.Context, cell trustCell) ([]trustOutcome, error) {

@@ -39,6 +39,11 @@ func Kinds() []string {
 	return names
 }
 
+// OfValidators reports whether a kind of that name is a validator's; the others are a miner's.
+func OfValidators(name string) bool {
+	return slices.ContainsFunc(kinds, func(k kind) bool { return k.name == name && k.answer != nil })
+}
+
 // Wrap returns w misbehaving in one of the Kinds, in the given share of the tasks that the kind concerns (0 to 1). The
 // manifest says how tensors are encoded; key is the miner's own, accomplices are the keys of others who do the same; equal
 // seeds misbehave alike.
