@@ -116,8 +116,8 @@ func (s *screen) wait(v orchestrator.View) {
 	}
 }
 
-// note prints the newest alert as a log line, unless it was printed already or another one was a moment ago: without a
-// terminal nothing else says why a run stands still.
+// note prints the newest alert as a log line, and up to two more of the same moment, unless it was printed already or
+// another one was a moment ago: without a terminal nothing else says why a run stands still.
 func (s *screen) note(v orchestrator.View) {
 	const pause = 5 * time.Second
 	if len(v.Alerts) == 0 {
@@ -128,7 +128,13 @@ func (s *screen) note(v orchestrator.View) {
 		return
 	}
 	s.noted, s.noteText = v.Now, a.Text
-	fmt.Fprintf(s, "note: %s\n", a.Text)
+	first := len(v.Alerts) - 1
+	for first > 0 && first > len(v.Alerts)-3 && v.Alerts[first-1].At == a.At {
+		first--
+	}
+	for _, a := range v.Alerts[first:] {
+		fmt.Fprintf(s, "note: %s\n", a.Text)
+	}
 }
 
 func epochLine(e orchestrator.EpochReport) string {
