@@ -58,7 +58,10 @@ func parseAdversary(s string, miners, validators int) (misbehaviour, error) {
 	if v, ok := strings.CutPrefix(who, "v"); ok {
 		number, err := strconv.Atoi(v)
 		if err != nil || number < 1 || number > validators {
-			return m, usagef("--adversary %q: there is no validator %s, use v1 to v%d with --validators %d", s, v, validators, validators)
+			if validators == 0 {
+				return m, usagef("--adversary %q: the run has no validator, use --validators 1 or more", s)
+			}
+			return m, usagef("--adversary %q: there is no validator %s, use v1 to v%d", s, v, validators)
 		}
 		m.miner = miners + number - 1
 		return m, nil

@@ -54,11 +54,13 @@ func benchTrustCommand() *cobra.Command {
 			"a shard for collude-reduce; a cheating validator beside an honest one for lazy and lying) and beside it, with the same\n" +
 			"seed, one of the honest miners alone. All numbers follow from the seeds.\n\n" +
 			"caught is the share of networks in which the cheater was withdrawn, formula the share that audits find of a cheat that\n" +
-			"falsifies this share of its micro-batches (docs/economics.md, with the replays of the honest networks), within 3 that within three epochs, epochs the mean\n" +
-			"number until then, and by what found it most often: an audit, false claims, numbers that are not finite. earned is the\n" +
+			"falsifies this share of its micro-batches (docs/economics.md, with the replays of the honest networks; it says nothing\n" +
+			"of slow and drop, which falsify nothing), within 3 the share that was caught within three epochs, epochs the mean number\n" +
+			"until then, and by what found it most often: an audit, false claims, numbers that are not finite. earned is the\n" +
 			"cheaters' pay, escrow included, as a share of what a miner earns in the honest network; loss_eval a ratio to the honest\n" +
-			"network's, with its standard error; wronged counts honest participants that were withdrawn or failed an audit, stuck\n" +
-			"the networks that did not end. docs/validation.md has the formula of what audits find.",
+			"network's, with its standard error (+-); wronged counts honest participants that were withdrawn or failed an audit,\n" +
+			"stuck the networks that did not end; unverified is the share of the audits that ended without a verdict.\n\n" +
+			"All kinds at both rates take about a minute per seed on two cores, and print nothing until the end.",
 		Example: "  iota bench trust --seeds 3\n  iota bench trust --kind free-rider,bad-reduce --rate 1,0.1 --seeds 40 --json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := b.check(); err != nil {

@@ -137,7 +137,7 @@ func showLedger(w io.Writer, _ string, r *ledger.Reader, asJSON bool) error {
 		})
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "key\trole\tscore\tearned\tescrow\tslashed\tprobation\t")
+	fmt.Fprintln(t, "key\trole\tscore\tpaid\tescrow\tslashed\tprobation\t")
 	for i, h := range r.Holders {
 		fmt.Fprintf(t, "%s\t%s\t%.3f\t%s\t%s\t%s\t%s\t\n", message.Short(h.Key), list[i].Role, list[i].Score, pay(h.Paid), pay(h.Escrow),
 			pay(h.Slashed), pay(h.Probation))
@@ -145,7 +145,7 @@ func showLedger(w io.Writer, _ string, r *ledger.Reader, asJSON bool) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "issued %s = earned %s + escrow %s + burned %s, in %d entries and %d pages\n", pay(r.Issued), pay(r.Paid),
+	_, err := fmt.Fprintf(w, "issued %s = paid %s + escrow %s + burned %s, in %d entries and %d pages\n", pay(r.Issued), pay(r.Paid),
 		pay(r.Escrow), pay(r.Burned), r.Entries, r.Closings)
 	return err
 }

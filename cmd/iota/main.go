@@ -62,10 +62,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "iota",
-		Short:         "Pretrain one language model on many machines",
-		Long:          "iota pretrains one language model on many machines that do not trust each other and may come and go.",
-		Example:       "  iota up                 a whole network in one process, training at once\n  iota up --for 60s --dir run",
+		Use:   "iota",
+		Short: "Pretrain one language model on many machines",
+		Long:  "iota pretrains one language model on many machines that do not trust each other and may come and go.",
+		Example: "  iota up                 a whole network in one process, training at once\n  iota up --for 60s --dir run --validators 1\n" +
+			"  iota ledger show --dir run",
 		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,

@@ -44,7 +44,7 @@ type options struct {
 func (o *options) shape() (model.Config, *data.Tokenizer, error) {
 	tokenizer, err := data.NewTokenizer(o.tokenizer)
 	if err != nil {
-		return model.Config{}, nil, usagef("--%w", err)
+		return model.Config{}, nil, usagef("--tokenizer: %w", err)
 	}
 	c, err := model.Preset(o.preset)
 	if err != nil {

@@ -28,7 +28,10 @@ func replayCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "replay", Short: "Replay the work of a run's miners from its journal and blobs, and compare", Args: noArgs,
 		Long: "Does the work again that the journal has signed receipts of, as far as the blobs that it read are still there,\n" +
-			"and compares every output, loss and state commitment. It trusts nobody, the orchestrator included.",
+			"and compares every output, loss and state commitment. It trusts nobody, the orchestrator included.\n\n" +
+			"A run keeps the blobs of its last epochs, and for good those of failed audits; miners store the states that a log is\n" +
+			"replayed from only where an audit was drawn. So most of a long run cannot be replayed any more, which is no fault.\n" +
+			"The exit code is 1 if anything that was replayed does not hold.",
 		Example: "  iota replay --dir run\n  iota replay --dir run --miner 3 --epoch 7",
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.all = !c.Flags().Changed("epoch")
@@ -168,7 +171,7 @@ func (l replayLine) print(w io.Writer, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(w).Encode(l)
 	}
-	verdict := "all of them hold"
+	verdict := "what was replayed holds"
 	switch {
 	case l.Mismatch != "":
 		verdict = "does not hold: " + l.Mismatch
@@ -178,8 +181,12 @@ func (l replayLine) print(w io.Writer, asJSON bool) error {
 	if l.Note != "" {
 		verdict += "; " + l.Note
 	}
-	_, err := fmt.Fprintf(w, "miner %d (%s), epoch %d: %d of %d receipts replayed, %d blobs missing; %s\n", l.Miner, l.ID, l.Epoch,
-		l.Replayed, l.Receipts, l.Missing, verdict)
+	blobs := "blobs"
+	if l.Missing == 1 {
+		blobs = "blob"
+	}
+	_, err := fmt.Fprintf(w, "miner %d (%s), epoch %d: %d of %d receipts replayed, %d %s missing; %s\n", l.Miner, l.ID, l.Epoch,
+		l.Replayed, l.Receipts, l.Missing, blobs, verdict)
 	return err
 }
 

@@ -116,8 +116,8 @@ func (s *screen) wait(v orchestrator.View) {
 	}
 }
 
-// note prints the newest alert as a log line, unless it was printed already or another one was a moment ago: without a
-// terminal nothing else says why a run stands still.
+// note prints the newest alert as a log line, and up to two more of the same moment, unless it was printed already or
+// another one was a moment ago: without a terminal nothing else says why a run stands still.
 func (s *screen) note(v orchestrator.View) {
 	const pause = 5 * time.Second
 	if len(v.Alerts) == 0 {
@@ -128,7 +128,13 @@ func (s *screen) note(v orchestrator.View) {
 		return
 	}
 	s.noted, s.noteText = v.Now, a.Text
-	fmt.Fprintf(s, "note: %s\n", a.Text)
+	first := len(v.Alerts) - 1
+	for first > 0 && first > len(v.Alerts)-3 && v.Alerts[first-1].At == a.At {
+		first--
+	}
+	for _, a := range v.Alerts[first:] {
+		fmt.Fprintf(s, "note: %s\n", a.Text)
+	}
 }
 
 func epochLine(e orchestrator.EpochReport) string {
@@ -185,10 +191,16 @@ func block(v orchestrator.View, speed rate, width int) []string {
 	if v.Counters.LossEval > 0 {
 		loss += fmt.Sprintf(", on held-out text %.4f", v.Counters.LossEval)
 	}
-	lines = append(lines, "loss       "+loss,
-		fmt.Sprintf("tokens     %s, %s per second", thousands(v.Counters.Tokens), thousands(uint64(speed.perSecond()))))
+	tokens := thousands(v.Counters.Tokens)
+	if len(speed.at) > 1 { // the status page has no past
+		tokens += ", " + thousands(uint64(speed.perSecond())) + " per second"
+	}
+	lines = append(lines, "loss       "+loss, "tokens     "+tokens)
 	for _, s := range v.Stages {
 		lines = append(lines, stageLine(v, s.Index))
+	}
+	if a := v.Audits; len(v.Validators) > 0 {
+		lines = append(lines, fmt.Sprintf("audits     %d segments and %d shards drawn, %d did not hold", a.Segments, a.Shards, a.Mismatches))
 	}
 	if n := len(v.Alerts); n > 0 && v.Now-v.Alerts[n-1].At < 15*time.Second {
 		lines = append(lines, "note       "+v.Alerts[n-1].Text)

@@ -55,7 +55,7 @@ func (r *report) words() []string {
 			r.Wire.ActivationBytesPerToken, r.Wire.CompressionRatio))
 	}
 	if a := r.Audits; len(r.Validators) > 0 {
-		lines = append(lines, fmt.Sprintf("Validators were to replay %d stretches of work, %.1f%% of all, and %d merged shards: %d did not hold, %d ended without a verdict.",
+		lines = append(lines, fmt.Sprintf("Validators were to replay %d segments of miners' logs, %.1f%% of all work, and %d merged shards: %d did not hold, %d ended without a verdict.",
 			a.Segments, 100*a.Share, a.Shards, a.Mismatches, a.Unverified))
 	}
 	return append(lines, r.troubles())
@@ -68,18 +68,22 @@ func (r *report) troubles() string {
 		lost, disputed = lost+e.ShardsLost, disputed+e.Disagreements
 	}
 	var parts []string
-	add := func(n uint64, what string) {
-		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, what))
+	add := func(n uint64, one, more, what string) {
+		switch {
+		case n == 1:
+			parts = append(parts, "1 "+one+" "+what)
+		case n > 1:
+			parts = append(parts, fmt.Sprintf("%d %s %s", n, more, what))
 		}
 	}
-	add(uint64(lost), "shards were lost")
-	add(uint64(disputed), "shards were disputed")
-	add(r.Faults.LeasesExpired, "leases expired")
-	add(r.Faults.NonFinite, "results were not finite")
-	add(r.Faults.Refuted, "claims against others were false")
-	add(r.Faults.Unmerged, "micro-batches were not merged")
-	add(r.Faults.Kicked, "miners were withdrawn")
+	was := func(n uint64, noun, what string) { add(n, noun+" was", noun+"s were", what) }
+	was(uint64(lost), "shard", "lost")
+	was(uint64(disputed), "shard", "disputed")
+	add(r.Faults.LeasesExpired, "lease", "leases", "expired")
+	was(r.Faults.NonFinite, "result", "not finite")
+	add(r.Faults.Refuted, "claim against others was", "claims against others were", "false")
+	add(r.Faults.Unmerged, "micro-batch was", "micro-batches were", "not merged")
+	was(r.Faults.Kicked, "participant", "withdrawn")
 	if len(parts) == 0 {
 		return "No shard was lost and no two miners disagreed."
 	}

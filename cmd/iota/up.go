@@ -21,15 +21,19 @@ import (
 	"github.com/iota-train/iota/protocol/aggregate"
 	"github.com/iota-train/iota/protocol/message"
 	"github.com/iota-train/iota/role/orchestrator"
+	"github.com/iota-train/iota/sim/adversary"
 )
 
 func upCommand() *cobra.Command {
 	o := &options{}
 	c := &cobra.Command{
 		Use: "up", Short: "A whole network in one process: trains at once", Args: noArgs,
-		Long: "Starts an orchestrator and its miners in this process and trains one model across them.\n" +
-			"Without --epochs or --for it runs until ctrl-C, which finishes cleanly. With --dir the same command resumes the run.",
-		Example: "  iota up\n  iota up --for 60s --listen off --report r.json\n  iota up --dir run --data book.txt --miners 8 --stages 2",
+		Long: "Starts an orchestrator, its miners and, with --validators, validators in this process, and trains one model across them.\n" +
+			"Without --epochs or --for it runs until ctrl-C, which finishes cleanly. With --dir the same command resumes the run;\n" +
+			"--epochs and --for are part of it.\n\nKinds of --adversary (lazy and lying concern replays, so they are a validator's):\n" +
+			strings.Join(adversary.Kinds()[:9], ", ") + ",\n" + strings.Join(adversary.Kinds()[9:], ", "),
+		Example: "  iota up\n  iota up --for 60s --listen off --report r.json\n  iota up --dir run --data book.txt --miners 8 --stages 2\n" +
+			"  iota up --validators 1 --adversary free-rider@2",
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.seeded = c.Flags().Changed("seed")
 			return o.up(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
@@ -57,7 +61,7 @@ func upCommand() *cobra.Command {
 	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "address of the read-only status page, or off")
 	f.StringVar(&o.link, "link", "", "RATE,DELAY of every miner's link, as in 80mbit,50ms (default: unlimited)")
 	f.StringVar(&o.report, "report", "", "write a report in JSON to this file")
-	f.StringArrayVar(&o.adversaries, "adversary", nil, "KIND[:RATE]@MINER: let a miner misbehave, or with @vN validator N; repeatable")
+	f.StringArrayVar(&o.adversaries, "adversary", nil, "KIND[:RATE]@MINER: let a miner misbehave, or with @vN validator N, as in free-rider@2 or lazy@v1; repeatable")
 	return c
 }
 
