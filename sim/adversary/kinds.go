@@ -20,6 +20,7 @@ type kind struct {
 	tensor  func(x []float32, d *rand.Rand)     // changes a tensor in place
 	by      func(*rule, *message.TaskID) uint64 // seed of d; the rule's own dice if nil
 	stale   bool
+	copies  bool                                        // gives another miner's share
 	answer  func(list []*message.Receipt, d *rand.Rand) // changes what came of a replay
 }
 
@@ -27,6 +28,7 @@ var (
 	wires    = []message.TaskKind{message.TaskKind_FORWARD, message.TaskKind_LOSS, message.TaskKind_BACKWARD, message.TaskKind_EVALUATE}
 	training = append([]message.TaskKind{message.TaskKind_SHARE}, wires...)
 	replays  = []message.TaskKind{message.TaskKind_REPLAY}
+	shares   = []message.TaskKind{message.TaskKind_SHARE}
 	reduces  = []message.TaskKind{message.TaskKind_REDUCE}
 )
 
@@ -36,6 +38,7 @@ var kinds = []kind{
 	{name: "scale", tasks: training, tensor: func(x []float32, _ *rand.Rand) { times(x, 10) }},
 	{name: "sign-flip", tasks: training, tensor: func(x []float32, _ *rand.Rand) { times(x, -1) }},
 	{name: "stale", tasks: training, stale: true},
+	{name: "copy", tasks: shares, copies: true},
 	{name: "backward-noise", tasks: []message.TaskKind{message.TaskKind_LOSS, message.TaskKind_BACKWARD}, tensor: noise},
 	{name: "bad-reduce", tasks: reduces, tensor: noise},
 	{name: "collude-reduce", tasks: reduces, tensor: noise, by: ofTask},
@@ -52,7 +55,7 @@ var kinds = []kind{
 // injected are accidents, and lies of one experiment: simulations cause them, nobody asks for them.
 var injected = []kind{
 	{name: "fault", tasks: training, fault: message.Fault_NON_FINITE_OWN},
-	{name: "invert", tasks: []message.TaskKind{message.TaskKind_SHARE}, tensor: func(x []float32, _ *rand.Rand) { times(x, -10) }},
+	{name: "invert", tasks: shares, tensor: func(x []float32, _ *rand.Rand) { times(x, -10) }},
 }
 
 // ofTask makes colluders change a shard alike: the lie follows from the task.
@@ -141,6 +144,12 @@ func (a *Adversary) alter(r *rule, receipt *message.Receipt, outputs *[]message.
 			}
 		}
 		*outputs = old
+	case r.copies:
+		forged, changed := a.forge(*outputs)
+		if !changed {
+			return false
+		}
+		*outputs = forged
 	default:
 		*outputs = a.bend(r, receipt.GetTask(), *outputs)
 	}
