@@ -55,6 +55,7 @@ var kinds = []kind{
 // injected are accidents, and lies of one experiment: simulations cause them, nobody asks for them.
 var injected = []kind{
 	{name: "fault", tasks: training, fault: message.Fault_NON_FINITE_OWN},
+	{name: "idle", tasks: []message.TaskKind{message.TaskKind_LOAD}, ignores: true},
 	{name: "invert", tasks: shares, tensor: func(x []float32, _ *rand.Rand) { times(x, -10) }},
 }
 
