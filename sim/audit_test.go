@@ -3,6 +3,7 @@ package sim
 import (
 	"flag"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -41,6 +42,27 @@ func TestEveryCheatFailsAnAuditWithinThreeEpochs(t *testing.T) {
 					t.Error(err)
 				}
 			})
+		}
+	}
+}
+
+func TestACopiedShareFailsAnAuditOfTheLastSegment(t *testing.T) {
+	for seed := 1; seed <= *auditSeeds; seed++ {
+		c := &Scenario{}
+		t.Cleanup(c.Close)
+		if _, err := c.Do(fmt.Sprintf("network stages=3 miners=9 seed=%d epochs=6 c=1 audit=1 validators=6 real", seed)); err != nil {
+			t.Fatal(err)
+		}
+		s := c.Sim()
+		if err := s.Machine(1).Lie("copy", 1); err != nil {
+			t.Fatal(err)
+		}
+		s.Run(s.Finished, time.Hour)
+		if found := s.View().Evidence; len(found) != 1 || found[0].Miner != 1 || !strings.HasPrefix(found[0].What, "share of stage") {
+			t.Errorf("seed %d: the evidence is %v: it is to be one share of miner 1", seed, found)
+		}
+		if err := s.Verify(); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -52,6 +52,7 @@ func (l *laws) check(out []*message.Outbound) {
 	for _, law := range []func([]*message.Outbound) error{
 		l.timeGoesOn, l.onlyStoredInputs, l.acknowledgedOnce, l.nothingIsLost, l.booksBalance, l.deadlinesHold, l.boundsHold,
 		l.replicasAreEqual, l.checkpointsAreStored, l.honestMinersStay, l.booksHold, l.verdictsAreTrue, l.auditsAreBounded,
+		l.sharesAreSecret,
 	} {
 		if err := law(out); err != nil {
 			l.sim.fail("%v", err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/iota-train/iota/protocol/message"
+	"github.com/iota-train/iota/role/orchestrator"
 )
 
 // verdictsAreTrue: no miner has a failed verdict and no validator is withdrawn that never erred, whatever others say of
@@ -50,6 +51,32 @@ func (l *laws) auditsAreBounded([]*message.Outbound) error {
 			at[who] = a.Number
 			if o.Now >= lease.Until {
 				return fmt.Errorf("the lease of audit %d outlives its end at %s", a.Number, seconds(lease.Until))
+			}
+		}
+	}
+	return nil
+}
+
+// sharesAreSecret: while shares are given, no order of the epoch names one. A blob is found by its hash and by nothing
+// else, so nobody can give another's share of the same epoch for its own.
+func (l *laws) sharesAreSecret(out []*message.Outbound) error {
+	o := l.core()
+	if o.Phase != orchestrator.Sharing {
+		return nil
+	}
+	secret := map[string]bool{}
+	for _, s := range o.Stages {
+		for _, me := range s.Cohort {
+			for _, share := range me.Shares {
+				secret[string(share.Hash)] = true
+			}
+		}
+	}
+	for _, order := range out {
+		t := order.GetOrder().GetTask()
+		for _, ref := range t.GetInputs() {
+			if t.GetId().GetEpoch() == o.Epoch && secret[string(ref.GetHash())] {
+				return fmt.Errorf("%s is ordered with a share while shares are still given", t.GetId().Key())
 			}
 		}
 	}

@@ -25,6 +25,7 @@ type Machine struct {
 	cut             bool
 	held            []func() // what arrives when the cut heals
 	lies            []lie
+	sybil           bool     // one of the many keys of an owner
 	erred           bool     // it was ever made to misbehave, for once or for good
 	saves           [][]byte // private states, one per install, newest last
 

@@ -78,6 +78,8 @@ func (c *Scenario) do(name string, a *arguments) ([]string, error) {
 		return c.pay(), nil
 	case "audits":
 		return c.audits(), nil
+	case "sybils":
+		return c.sybils(), nil
 	case "hashes":
 		return c.hashes(), nil
 	case "laws":
@@ -102,6 +104,15 @@ func (c *Scenario) disturb(name string, a *arguments) error {
 			s.Join(1).Slow(factor)
 		}
 		return nil
+	case "sybil":
+		n, factor, l := a.number("n", 50), a.float("factor", 1), lie{kind: a.text("kind", ""), rate: a.float("rate", 1)}
+		if a.err == nil && len(s.machines)+n > mostMiners {
+			a.note("n", fmt.Sprintf("is too many: use at most %d miners", mostMiners))
+		}
+		if a.err != nil {
+			return a.err
+		}
+		return s.Sybil(n, factor, l)
 	case "validate":
 		if n := a.number("n", 1); a.err == nil && len(s.validators)+n <= mostMiners {
 			s.JoinValidators(n)
@@ -134,6 +145,8 @@ func (c *Scenario) disturbOne(name string, a *arguments) error {
 		m.Kill()
 	case "revive":
 		m.Revive(a.number("old", 0))
+	case "rejoin":
+		return m.Rejoin()
 	case "slow":
 		m.Slow(a.float("factor", 10))
 	case "cut":
@@ -310,6 +323,11 @@ func (s *Sim) condition(text string) (func() bool, error) {
 		return func() bool { return s.hub.core.Phase == orchestrator.Phase(value) }, nil
 	case "drain":
 		return func() bool { return s.hub.core.Draining }, nil
+	case "barred":
+		n, err := strconv.Atoi(value)
+		return func() bool {
+			return n >= 1 && n <= len(s.hub.core.Miners) && s.hub.core.Miners[n-1].Barred != "" && !s.machines[n-1].up || s.Finished()
+		}, err
 	case "task":
 		what, who, _ := strings.Cut(value, "@")
 		number, known := message.TaskKind_value[what]
@@ -330,7 +348,7 @@ func (s *Sim) condition(text string) (func() bool, error) {
 			})
 		}, nil
 	}
-	return nil, fmt.Errorf("until %q: use epoch:N, time:D, phase:P, task:KIND@MINER, drain or end", text)
+	return nil, fmt.Errorf("until %q: use epoch:N, time:D, phase:P, task:KIND@MINER, barred:N, drain or end", text)
 }
 
 // Finished reports whether the run is over.

@@ -80,7 +80,7 @@ func (o *Orchestrator) rebalance() {
 		if from < 0 {
 			continue
 		}
-		list := o.active(from)
+		list := awake(o.active(from))
 		if len(list) < 2 {
 			continue
 		}
@@ -91,11 +91,12 @@ func (o *Orchestrator) rebalance() {
 	}
 }
 
-// serving counts the connected miners of a stage, at work or about to be.
+// serving counts the connected miners of a stage, at work or about to be. One that answers nothing, not even the order to
+// load its stage, holds nobody's place.
 func (o *Orchestrator) serving(stage int) int {
 	n := 0
 	for _, m := range o.Miners {
-		if m.Stage == stage && m.Connected && m.Barred == "" {
+		if m.Stage == stage && m.Connected && m.Barred == "" && !m.hung() {
 			n++
 		}
 	}

@@ -28,6 +28,7 @@ func (o *Orchestrator) expireLeases() {
 	for _, m := range o.Miners {
 		if m.Order != nil && m.Order.Kind == message.TaskKind_LOAD && o.Now >= m.Order.Until {
 			o.late(m)
+			o.unanswered(m)
 			m.Order = nil
 		}
 	}

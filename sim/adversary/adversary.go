@@ -71,6 +71,7 @@ type Adversary struct {
 	previous []byte // hash of its newest receipt, once it is forked
 	changed  []change
 	last     map[message.TaskKind][]message.Blob // true outputs of the newest task, for stale ones
+	loot     loot                                // of others, for copied ones
 }
 
 // rule is one misbehaviour.
@@ -172,6 +173,7 @@ func (a *Adversary) Do(t *message.Task, inputs [][]byte) (*message.Result, []mes
 	if r != nil && r.ignores {
 		return nil, nil, nil
 	}
+	a.rob(t, inputs)
 	began := time.Now()
 	result, outputs, err := a.worker.Do(t, inputs)
 	if err != nil || result == nil {

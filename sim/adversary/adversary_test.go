@@ -120,6 +120,10 @@ func TestEveryKindSignsALieThatContinuesItsLog(t *testing.T) {
 				t.Errorf("a load gives %v", x)
 			}
 			do(t, w, a, &log, task(k.tasks[0], 1))
+			if k.copies { // from what it reduces
+				result, _, _ := a.Do(task(message.TaskKind_REDUCE, 1), [][]byte{encoded(9, 9, 9, 9)})
+				open(t, w, &log, result)
+			}
 			w.x[1]++ // stale ones differ from now on
 			bad := task(k.tasks[0], 2)
 			r, x := do(t, w, a, &log, bad)
@@ -190,6 +194,27 @@ func TestLiesAreWhatTheirNameSays(t *testing.T) {
 	}
 	if !slices.Equal(lie("collude-reduce", message.TaskKind_REDUCE, 1), lie("collude-reduce", message.TaskKind_REDUCE, 2)) {
 		t.Error("two colluders differ")
+	}
+}
+
+// encoded is a tensor as a blob has it.
+func encoded(x ...float32) []byte { return tensor.Encode(nil, x, tensor.F32, 0) }
+
+func TestACopierGivesWhatItReducedForOthersAndNotItsOwn(t *testing.T) {
+	w := newWorker()
+	a, err := Wrap(run(), "copy", 1, 1, w.key, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log []byte
+	if _, x := do(t, w, a, &log, task(message.TaskKind_SHARE, 1)); !slices.Equal(x, trueTensor) {
+		t.Errorf("before it reduced anything it gives %v", x)
+	}
+	another := []float32{5, 6, 7, 8}
+	result, _, _ := a.Do(task(message.TaskKind_REDUCE, 1), [][]byte{nil, encoded(trueTensor...), encoded(another...), encoded(9, 9, 9, 9)})
+	open(t, w, &log, result)
+	if _, x := do(t, w, a, &log, task(message.TaskKind_SHARE, 2)); !slices.Equal(x, another) {
+		t.Errorf("it gives %v, want the first share that is not its own", x)
 	}
 }
 

@@ -19,6 +19,7 @@ type kind struct {
 	tensor  func(x []float32, d *rand.Rand) // changes a tensor in place
 	joint   bool                            // accomplices do it alike, and only where nobody but them can tell
 	stale   bool
+	copies  bool                                        // gives another miner's share
 	answer  func(list []*message.Receipt, d *rand.Rand) // changes what came of a replay
 }
 
@@ -26,6 +27,7 @@ var (
 	wires    = []message.TaskKind{message.TaskKind_FORWARD, message.TaskKind_LOSS, message.TaskKind_BACKWARD, message.TaskKind_EVALUATE}
 	training = append([]message.TaskKind{message.TaskKind_SHARE}, wires...)
 	replays  = []message.TaskKind{message.TaskKind_REPLAY}
+	shares   = []message.TaskKind{message.TaskKind_SHARE}
 	reduces  = []message.TaskKind{message.TaskKind_REDUCE}
 )
 
@@ -35,6 +37,7 @@ var kinds = []kind{
 	{name: "scale", tasks: training, tensor: func(x []float32, _ *rand.Rand) { times(x, 10) }},
 	{name: "sign-flip", tasks: training, tensor: func(x []float32, _ *rand.Rand) { times(x, -1) }},
 	{name: "stale", tasks: training, stale: true},
+	{name: "copy", tasks: shares, copies: true},
 	{name: "backward-noise", tasks: []message.TaskKind{message.TaskKind_LOSS, message.TaskKind_BACKWARD}, tensor: noise},
 	{name: "bad-reduce", tasks: reduces, tensor: noise},
 	{name: "collude-reduce", tasks: reduces, tensor: noise, joint: true},
@@ -51,7 +54,8 @@ var kinds = []kind{
 // injected are accidents, and lies of one experiment: simulations cause them, nobody asks for them.
 var injected = []kind{
 	{name: "fault", tasks: training, fault: message.Fault_NON_FINITE_OWN},
-	{name: "invert", tasks: []message.TaskKind{message.TaskKind_SHARE}, tensor: func(x []float32, _ *rand.Rand) { times(x, -10) }},
+	{name: "idle", tasks: []message.TaskKind{message.TaskKind_LOAD}, ignores: true},
+	{name: "invert", tasks: shares, tensor: func(x []float32, _ *rand.Rand) { times(x, -10) }},
 }
 
 // ofTask are dice that follow from the task: accomplices throw them alike.
@@ -142,6 +146,12 @@ func (a *Adversary) alter(r *rule, receipt *message.Receipt, outputs *[]message.
 			}
 		}
 		*outputs = old
+	case r.copies:
+		forged, changed := a.forge(*outputs)
+		if !changed {
+			return false
+		}
+		*outputs = forged
 	default:
 		*outputs = a.bend(r, receipt.GetTask(), *outputs)
 	}
