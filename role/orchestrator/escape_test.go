@@ -1,9 +1,14 @@
 package orchestrator_test
 
 import (
+	"bytes"
+	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/iota-train/iota/protocol/ledger"
 	"github.com/iota-train/iota/protocol/message"
 	"github.com/iota-train/iota/role/orchestrator"
 )
@@ -80,4 +85,31 @@ func TestACommitmentToASlotThatCannotBeIsNotPaid(t *testing.T) {
 		}
 	})
 	wantUnpaid(t, n.finish())
+}
+
+func TestWhoKeepsItsStateBackUntilTheWindowClosesIsNotPaid(t *testing.T) {
+	for _, epochs := range []uint32{2, 6} { // also at the end of a run
+		n, liar := escapee(t, epochs, 1, nil)
+		kept := map[uint64]bool{}
+		for i := 0; i < 30_000 && !n.core.View().Finished; i++ {
+			n.orders = slices.DeleteFunc(n.orders, func(o *message.Outbound) bool {
+				id := o.GetOrder().GetTask().GetId()
+				back := string(o.GetTo()) == liar && id.GetKind() == message.TaskKind_STATE
+				kept[id.GetEpoch()] = kept[id.GetEpoch()] || back
+				return back
+			})
+			n.now += time.Millisecond
+			n.one()
+		}
+		n.finish()
+		for line := range bytes.Lines(slices.Concat(n.pages...)) {
+			var e ledger.Entry
+			if json.Unmarshal(line, &e) == nil && e.Kind == ledger.Release && string(e.Key) == liar && kept[e.Of] {
+				t.Errorf("%d epochs: the liar was paid %d micro-units of epoch %d", epochs, e.Amount, e.Of)
+			}
+		}
+		if len(kept) < 2 {
+			t.Errorf("%d epochs: nothing was kept back", epochs)
+		}
+	}
 }

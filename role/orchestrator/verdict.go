@@ -108,6 +108,16 @@ func (o *Orchestrator) outdated(a *audit) bool {
 	return !slices.ContainsFunc(a.Parties, func(p party) bool { return o.Miners[p.Miner].Barred == "" })
 }
 
+// closeWindow ends the audits whose window closes with the running epoch, before its pay leaves escrow: a miner that kept
+// its state back until then is not paid.
+func (o *Orchestrator) closeWindow() {
+	for _, a := range slices.Clone(o.Audits) {
+		if a.Epoch+1 < o.Epoch && o.outdated(a) { // the epoch that just ended has no pay yet that could be burned
+			o.giveUpAudit(a)
+		}
+	}
+}
+
 // giveUpAudit ends an audit without a verdict. A miner that worked on and kept its state back is charged with it.
 func (o *Orchestrator) giveUpAudit(a *audit) {
 	if a.Awaits && a.Asked > 0 {
