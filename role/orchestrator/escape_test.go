@@ -113,3 +113,22 @@ func TestWhoKeepsItsStateBackUntilTheWindowClosesIsNotPaid(t *testing.T) {
 		}
 	}
 }
+
+func TestAFewValidatorsThatDeclineEverythingEndNoAudit(t *testing.T) {
+	n, _ := escapee(t, 3, 1, nil)
+	for i := range 6 {
+		n.join(firstValidator + 1 + i)
+	}
+	bend := n.bend
+	n.bend = func(key string, task *message.Task, r *message.Receipt) {
+		bend(key, task, r)
+		if task.GetId().GetKind() == message.TaskKind_REPLAY && n.peers[key].session[0] > firstValidator {
+			r.Fault, r.Replayed = message.Fault_FAILED, nil
+		}
+	}
+	v := n.finish()
+	wantUnpaid(t, v)
+	if v.Miners[4].Failed == 0 {
+		t.Error("the liar was not found")
+	}
+}

@@ -244,7 +244,7 @@ func (o *Orchestrator) replayed(j judge, r *message.Receipt) {
 		a.Leases = slices.Delete(a.Leases, i, i+1)
 		if r.GetFault() != message.Fault_FAULT_NONE {
 			a.Declined = append(a.Declined, j)
-			if len(a.Declined) >= maxAnswers {
+			if len(a.Declined) >= maxAnswers && o.stuck(a) { // while there are others, a few that decline end nothing
 				o.giveUpAudit(a)
 			}
 			return
