@@ -2,6 +2,7 @@ package orchestrator_test
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -130,5 +131,31 @@ func TestAFewValidatorsThatDeclineEverythingEndNoAudit(t *testing.T) {
 	wantUnpaid(t, v)
 	if v.Miners[4].Failed == 0 {
 		t.Error("the liar was not found")
+	}
+}
+
+func TestAMinerThatStartsAnewWithinAnEpochIsPaidForWhatItDidAfterwards(t *testing.T) {
+	n := newNet(t, 3, func(r *message.Rules) { r.AuditShare, r.ChallengeWindow, r.Probation = 1, 2, 0 })
+	for i := range 6 {
+		n.join(i)
+	}
+	n.join(firstValidator)
+	n.hostile = true
+	for n.core.View().Miners[0].Backwards < 1 {
+		n.now += time.Millisecond
+		n.one()
+	}
+	for key, p := range n.peers {
+		if p.session[0] != 0 {
+			continue
+		}
+		p.session, p.log, p.pending = bytes.Repeat([]byte{99}, 16), nil, nil
+		n.orders = slices.DeleteFunc(n.orders, func(o *message.Outbound) bool { return string(o.GetTo()) == key })
+		n.send(&message.Event{Miner: ed25519.PublicKey(key), Kind: &message.Event_Register{Register: &message.Register{
+			Session: p.session, Numerics: "test"}}})
+	}
+	m := n.finish().Miners[0]
+	if m.Failed > 0 || m.Pay.Unproven > 0 || m.Pay.Earned == 0 {
+		t.Errorf("%d failed verdicts, %d micro-units paid, %d unproven", m.Failed, m.Pay.Earned, m.Pay.Unproven)
 	}
 }

@@ -178,7 +178,7 @@ func (o *Orchestrator) dropAll(m *miner) {
 // forget drops what the miner's old process knew: its state and its gradients that no merge has taken in.
 func (o *Orchestrator) forget(m *miner) {
 	m.Uploaded, m.Faults = 0, 0
-	if len(m.Receipts) > 0 && len(m.Acks) > 0 {
+	if _, me := o.memberOf(m); me != nil && len(m.Receipts) > 0 { // gradients of no cohort are not paid anyway
 		o.unproven(m, o.Epoch)
 	}
 	m.Receipts, m.LogFull, m.LogBytes = nil, false, 0
