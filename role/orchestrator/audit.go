@@ -110,14 +110,9 @@ func (o *Orchestrator) drawAudits() {
 		return
 	}
 	logs := make([][]*message.Receipt, len(o.Miners))
-	vouchers := map[message.Key][]party{} // of merged shards
 	for i, m := range o.Miners {
 		for _, raw := range m.Receipts {
-			r := opened(raw)
-			logs[i] = append(logs[i], r)
-			if key := r.GetTask().Key(); key.Kind == message.TaskKind_REDUCE {
-				vouchers[key] = append(vouchers[key], party{m.Number, [][]byte{raw}})
-			}
+			logs[i] = append(logs[i], opened(raw))
 		}
 	}
 	if o.validated() {
@@ -126,7 +121,7 @@ func (o *Orchestrator) drawAudits() {
 		}
 		for _, s := range o.Stages {
 			for _, sh := range s.Shards {
-				o.drawShard(s, sh, vouchers)
+				o.drawShard(s, sh)
 			}
 		}
 	}
@@ -329,7 +324,7 @@ func (o *Orchestrator) stored(hash []byte) bool {
 // drawShard tosses for a merged shard; one that a single miner vouches for, or about which two differed, is drawn in any
 // case. What is to be done is the core's own order, not the owners' word, and everybody who reduced the shard is a party:
 // two owners who agree on a wrong result are both found, and of two who differ the liar, also where nobody could arbitrate.
-func (o *Orchestrator) drawShard(s *stage, sh *shard, vouchers map[message.Key][]party) {
+func (o *Orchestrator) drawShard(s *stage, sh *shard) {
 	if sh.Final == nil && !sh.Disputed {
 		return
 	}
@@ -343,10 +338,8 @@ func (o *Orchestrator) drawShard(s *stage, sh *shard, vouchers map[message.Key][
 		r.Inputs = append(r.Inputs, in.GetHash())
 	}
 	a := &audit{Stage: s.Index, Shard: s.indexOf(sh), Miner: -1, Order: [][]byte{message.Encode(r)}, First: true}
-	for _, p := range vouchers[t.GetId().Key()] {
-		done := len(opened(p.Receipts[0]).GetOutputs()) == 1
-		known := slices.ContainsFunc(a.Parties, func(q party) bool { return q.Miner == p.Miner })
-		if done && !known {
+	for _, p := range sh.Vouchers {
+		if !slices.ContainsFunc(a.Parties, func(q party) bool { return q.Miner == p.Miner }) {
 			a.Parties = append(a.Parties, p)
 		}
 	}
