@@ -49,3 +49,24 @@ func TestReducersThatStartAnewBeforeTheDrawAreFoundAllTheSame(t *testing.T) {
 		}
 	}
 }
+
+func TestStepsThatFailSumNothing(t *testing.T) {
+	n, liar := escapee(t, 3, 0.01, nil)
+	n.bend = nil
+	for i := 0; i < 30_000 && !n.core.View().Finished; i++ {
+		n.now += time.Millisecond
+		if len(n.orders) > 0 && string(n.orders[0].GetTo()) == liar {
+			if ack := n.orders[0].GetOrder().GetAck(); ack != nil {
+				n.orders = n.orders[1:]
+				id := ack.GetTask()
+				n.also(liar, &message.Receipt{Task: &message.TaskID{Kind: message.TaskKind_STEP, Epoch: id.GetEpoch(), Stage: id.GetStage()},
+					Fault: message.Fault_FAILED, Summed: []*message.Summed{{Batch: id.GetBatch(), Attempt: ack.GetAttempt()}}})
+				continue
+			}
+		}
+		n.one()
+	}
+	if p := n.core.View().Miners[4].Pay; p.Earned+p.Escrow > 0 {
+		t.Errorf("who takes no step at all has %d micro-units", p.Earned+p.Escrow)
+	}
+}
