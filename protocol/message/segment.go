@@ -1,7 +1,5 @@
 package message
 
-import "slices"
-
 // Segment is a stretch of a log that can be replayed on its own: from the start of its epoch or from a commitment, to the
 // next commitment or the end.
 type Segment struct {
@@ -17,10 +15,12 @@ type Segment struct {
 }
 
 // Segments cuts the log of one epoch at its commitments between steps, as far as step last: later states are not kept. It
-// returns nil if a commitment names a slot whose forward the log does not have.
+// returns nil if a commitment names a slot whose forward the log does not have, or one twice, or if its step does not come
+// after the one before: no log is so long in segments that it cannot be looked through.
 func Segments(log []*Receipt, last uint64) []Segment {
 	var list []Segment
 	from := 0
+	forwards, seen := map[slotName]int{}, 0 // the newest of each slot among the first receipts
 	for from < len(log) {
 		to := from + 1
 		for to < len(log) && !log[to].resumable(last) {
@@ -28,12 +28,23 @@ func Segments(log []*Receipt, last uint64) []Segment {
 		}
 		s := Segment{Receipts: []int{0}}
 		if from > 0 {
-			for _, held := range log[from].GetSlots() {
-				at := lastForward(log[:from], held)
-				if at < 0 {
+			for ; seen < from; seen++ {
+				if id := log[seen].GetTask(); id.GetKind() == TaskKind_FORWARD {
+					forwards[slotName{id.GetBatch(), log[seen].GetAttempt()}] = seen
+				}
+			}
+			held := map[slotName]bool{}
+			for _, slot := range log[from].GetSlots() {
+				name := slotName{slot.GetBatch(), slot.GetAttempt()}
+				at, ok := forwards[name]
+				if !ok || held[name] {
 					return nil
 				}
+				held[name] = true
 				s.Receipts = append(s.Receipts, at)
+			}
+			if n := len(list); log[from].GetTask().GetBatch() <= list[n-1].Step {
+				return nil
 			}
 			s.Receipts = append(s.Receipts, from)
 			s.Resume, s.Step = len(s.Receipts)-1, log[from].GetTask().GetBatch()
@@ -55,14 +66,10 @@ func (r *Receipt) resumable(last uint64) bool {
 	return r.GetTask().GetKind() == TaskKind_STEP && r.GetState() != nil && r.GetTask().GetBatch() <= last
 }
 
-// lastForward is the place of the forward that took a slot, or -1.
-func lastForward(log []*Receipt, held *Summed) int {
-	for i, r := range slices.Backward(log) {
-		if id := r.GetTask(); id.GetKind() == TaskKind_FORWARD && id.GetBatch() == held.GetBatch() && r.GetAttempt() == held.GetAttempt() {
-			return i
-		}
-	}
-	return -1
+// slotName names the forward that took a slot.
+type slotName struct {
+	batch   uint64
+	attempt uint32
 }
 
 // Want is what a replay of a segment is to find at place i, of which r is the receipt: its essence; of the forwards that

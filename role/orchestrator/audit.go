@@ -83,8 +83,14 @@ func (o *Orchestrator) keepReceipt(m *miner, raw []byte, r *message.Receipt) {
 	if o.rules.GetAuditShare() <= 0 {
 		return
 	}
-	if r.GetTask().GetKind() == message.TaskKind_LOAD && r.GetFault() == message.Fault_FAULT_NONE {
-		m.Receipts, m.LogFull, m.LogBytes = nil, false, 0
+	switch r.GetTask().GetKind() {
+	case message.TaskKind_STATE, message.TaskKind_REPLAY: // which say nothing of its own work
+		return
+	case message.TaskKind_LOAD: // one that nobody ordered does not wipe out what was done
+		ordered := m.Order != nil && m.Order.Kind == message.TaskKind_LOAD && m.Order.Attempt == r.GetAttempt()
+		if ordered && r.GetTask().GetEpoch() == o.Epoch && r.GetFault() == message.Fault_FAULT_NONE {
+			m.Receipts, m.LogFull, m.LogBytes = nil, false, 0
+		}
 	}
 	m.LogBytes += len(raw)
 	if m.LogFull = m.LogFull || len(m.Receipts) >= maxLog || m.LogBytes > maxLogBytes; !m.LogFull {
@@ -105,14 +111,9 @@ func (o *Orchestrator) drawAudits() {
 		return
 	}
 	logs := make([][]*message.Receipt, len(o.Miners))
-	vouchers := map[message.Key][]party{} // of merged shards
 	for i, m := range o.Miners {
 		for _, raw := range m.Receipts {
-			r := opened(raw)
-			logs[i] = append(logs[i], r)
-			if key := r.GetTask().Key(); key.Kind == message.TaskKind_REDUCE {
-				vouchers[key] = append(vouchers[key], party{m.Number, [][]byte{raw}})
-			}
+			logs[i] = append(logs[i], opened(raw))
 		}
 	}
 	if o.validated() {
@@ -121,7 +122,7 @@ func (o *Orchestrator) drawAudits() {
 		}
 		for _, s := range o.Stages {
 			for _, sh := range s.Shards {
-				o.drawShard(s, sh, vouchers)
+				o.drawShard(s, sh)
 			}
 		}
 	}
@@ -171,17 +172,23 @@ func (o *Orchestrator) drawLog(m *miner, log []*message.Receipt) {
 	for _, r := range log {
 		total += o.units(r)
 	}
-	if total == 0 {
+	if total == 0 && len(m.Acks) == 0 {
 		return
 	}
 	o.AuditTotals.Work += total
-	if !m.sumsAcked(log) {
+	switch {
+	case m.LogFull: // what is not kept cannot be drawn, so the draw would be no risk
+		o.alert("the log of miner %d is longer than what is kept: its work of epoch %d is not verified", m.Number+1, o.Epoch)
+		o.unproven(m, o.Epoch)
+		return
+	case !m.sumsAcked(log):
 		o.alert("the steps of miner %d sum other gradients than were acknowledged to it: its work of epoch %d is not verified", m.Number+1, o.Epoch)
 		o.unproven(m, o.Epoch)
 	}
 	segments := message.Segments(log, o.keptStep())
-	if segments == nil && o.toss(o.suspicion(m)) { // it claims a slot that it cannot have
-		o.withheld(m, &audit{Epoch: o.Epoch, Stage: m.Stage})
+	if segments == nil { // it commits to what it cannot have: no draw decides whether that is paid
+		o.withheld(m, &audit{Epoch: o.Epoch, Stage: m.Stage, Miner: m.Number})
+		return
 	}
 	for _, s := range segments {
 		if o.toss(o.suspicion(m)) && m.Barred == "" {
@@ -194,16 +201,19 @@ func (o *Orchestrator) drawLog(m *miner, log []*message.Receipt) {
 // what a step sums is part of what it is told. It convicts nobody: a miner that lost a gradient, with a connection for
 // instance, has no better way to go on.
 func (m *miner) sumsAcked(log []*message.Receipt) bool {
-	n, full := 0, m.LogFull
+	n := 0
 	for _, r := range log {
+		if f := r.GetFault(); f == message.Fault_FAILED || f == message.Fault_MISSING_INPUT {
+			continue // a replay passes it over: what was not done sums nothing
+		}
 		for _, s := range r.GetSummed() {
 			if n >= len(m.Acks) || m.Acks[n].Batch != s.GetBatch() || m.Acks[n].Attempt != s.GetAttempt() {
-				return full
+				return false
 			}
 			n++
 		}
 		if r.GetTask().GetKind() == message.TaskKind_SHARE && n < len(m.Acks) {
-			return full
+			return false
 		}
 	}
 	return true
@@ -225,7 +235,7 @@ func (o *Orchestrator) openLog(m *miner, s message.Segment, log []*message.Recei
 	}
 	a.Unmerged = o.unmergedIn(m, s, log)
 	o.AuditTotals.Segments++
-	if !o.fillLog(a, m.LogFull) { // too long, or its blobs are gone
+	if !o.fillLog(a) { // too long, or its blobs are gone
 		o.cannotReplay(m, a)
 		return
 	}
@@ -256,11 +266,11 @@ func (a *audit) batches(o *Orchestrator) float64 {
 
 // fillLog prepares what judges get of a log, and reports whether it can be replayed: whether it begins with a known state
 // and every blob that it reads is at hand.
-func (o *Orchestrator) fillLog(a *audit, torn bool) bool {
+func (o *Orchestrator) fillLog(a *audit) bool {
 	receipts, size := a.Parties[0].Receipts, 0
 	first := opened(receipts[0])
 	switch kind := first.GetTask().GetKind(); {
-	case torn || first.GetFault() != message.Fault_FAULT_NONE:
+	case first.GetFault() != message.Fault_FAULT_NONE:
 		return false
 	case kind == message.TaskKind_INSTALL && len(first.GetOutputs()) == 1:
 		start := newRef(first.GetOutputs()[0])
@@ -319,7 +329,7 @@ func (o *Orchestrator) stored(hash []byte) bool {
 // drawShard tosses for a merged shard; one that a single miner vouches for, or about which two differed, is drawn in any
 // case. What is to be done is the core's own order, not the owners' word, and everybody who reduced the shard is a party:
 // two owners who agree on a wrong result are both found, and of two who differ the liar, also where nobody could arbitrate.
-func (o *Orchestrator) drawShard(s *stage, sh *shard, vouchers map[message.Key][]party) {
+func (o *Orchestrator) drawShard(s *stage, sh *shard) {
 	if sh.Final == nil && !sh.Disputed {
 		return
 	}
@@ -333,10 +343,8 @@ func (o *Orchestrator) drawShard(s *stage, sh *shard, vouchers map[message.Key][
 		r.Inputs = append(r.Inputs, in.GetHash())
 	}
 	a := &audit{Stage: s.Index, Shard: s.indexOf(sh), Miner: -1, Order: [][]byte{message.Encode(r)}, First: true}
-	for _, p := range vouchers[t.GetId().Key()] {
-		done := len(opened(p.Receipts[0]).GetOutputs()) == 1
-		known := slices.ContainsFunc(a.Parties, func(q party) bool { return q.Miner == p.Miner })
-		if done && !known {
+	for _, p := range sh.Vouchers {
+		if !slices.ContainsFunc(a.Parties, func(q party) bool { return q.Miner == p.Miner }) {
 			a.Parties = append(a.Parties, p)
 		}
 	}

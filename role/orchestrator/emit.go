@@ -40,6 +40,7 @@ func (o *Orchestrator) stageUnits() []uint64 {
 // micro-batches times what its stage counts, and the budget is so much per merged token. So a micro-batch of a stage
 // brings the same in every epoch, whatever the others do and however long the epoch was.
 func (o *Orchestrator) emit() {
+	o.closeWindow()
 	units, work := o.stageUnits(), o.Books.Late
 	for _, s := range o.Stages {
 		for _, me := range s.Cohort {
@@ -70,6 +71,10 @@ const unprovenNote = "an audit was drawn, and the miner no longer had what it ne
 // back its log or its state. It is nobody's fault, but work that is not verified is not paid.
 func (o *Orchestrator) unproven(m *miner, epoch uint64) {
 	if epoch >= o.Epoch {
+		known := func(u unproven) bool { return u.Epoch == epoch && bytes.Equal(u.Key, m.Key) }
+		if slices.ContainsFunc(o.Books.Absent, known) {
+			return
+		}
 		o.Books.Absent = append(o.Books.Absent, unproven{m.Key, epoch})
 		return
 	}
@@ -80,6 +85,11 @@ func (o *Orchestrator) unproven(m *miner, epoch uint64) {
 // only stopped keeps its escrow, since it may go on. Audits of the last epochs must be over before finish is called.
 func (o *Orchestrator) endBooks() {
 	if o.complete() && o.Epoch > 0 {
+		for _, a := range o.Audits {
+			if a.Awaits { // the run waited for its miner, in vain
+				o.unproven(o.Miners[a.Miner], a.Epoch)
+			}
+		}
 		o.out = append(o.out, &message.Outbound{Ledger: o.Books.Ledger.Settle(o.Epoch)})
 	}
 }

@@ -85,7 +85,7 @@ func (s *stage) indexOf(sh *shard) int {
 }
 
 // reduced takes in a reduction: an owner's, or an arbiter's.
-func (o *Orchestrator) reduced(m *miner, r *message.Receipt) {
+func (o *Orchestrator) reduced(m *miner, r *message.Receipt, raw []byte) {
 	id := r.GetTask()
 	if o.Phase != Reducing || id.GetEpoch() != o.Epoch || int(id.GetStage()) >= len(o.Stages) ||
 		int(id.GetShard()) >= len(o.Stages[id.GetStage()].Shards) {
@@ -100,6 +100,7 @@ func (o *Orchestrator) reduced(m *miner, r *message.Receipt) {
 		result = nil
 	}
 	if sh.Arbiter == m.Number && r.GetAttempt() == sh.ArbiterAt {
+		sh.vouch(m, result, raw)
 		s.measure(sh, result, r)
 		o.arbitratedShard(s, sh, result)
 		return
@@ -113,6 +114,7 @@ func (o *Orchestrator) reduced(m *miner, r *message.Receipt) {
 			o.alert("miner %d could not do %s: %s %s", m.Number+1, id.Key(), r.GetFault(), r.GetNote())
 			return
 		}
+		sh.vouch(m, result, raw)
 		s.measure(sh, result, r)
 		sh.Results[side] = result
 		o.Counters.MergeBytes += result.Result.Size + s.shareSize(s.indexOf(sh))
@@ -123,6 +125,14 @@ func (o *Orchestrator) reduced(m *miner, r *message.Receipt) {
 	}
 	o.Counters.RefusedLate++
 	o.refuse(m, r, "this reduction is not awaited from you")
+}
+
+// vouch keeps the receipt of a reduction until audits are drawn: who reduced a shard is a party to its audit, though its
+// process and its log may have ended.
+func (sh *shard) vouch(m *miner, result *reduction, raw []byte) {
+	if result != nil {
+		sh.Vouchers = append(sh.Vouchers, party{m.Number, [][]byte{raw}})
+	}
 }
 
 // reductionOf reads a reduction from a receipt, nil if it is none: a result, and statistics of every source.

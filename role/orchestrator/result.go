@@ -39,7 +39,7 @@ func (o *Orchestrator) result(key []byte, res *message.Result) error {
 			o.Blobs[hex.EncodeToString(out.GetHash())] = blob{out.GetSize(), o.Epoch}
 		}
 	}
-	o.take(m, r)
+	o.take(m, r, res.GetReceipt())
 	return nil
 }
 
@@ -60,14 +60,14 @@ func finite(x float64) float64 {
 }
 
 // take hands a receipt that extends its miner's log to the step of the epoch that it belongs to.
-func (o *Orchestrator) take(m *miner, r *message.Receipt) {
+func (o *Orchestrator) take(m *miner, r *message.Receipt, raw []byte) {
 	switch r.GetTask().GetKind() {
 	case message.TaskKind_FORWARD, message.TaskKind_LOSS, message.TaskKind_BACKWARD, message.TaskKind_EVALUATE:
 		o.flightResult(m, r)
 	case message.TaskKind_STEP:
 		o.stepped(m, r)
 	case message.TaskKind_REDUCE:
-		o.reduced(m, r)
+		o.reduced(m, r, raw)
 	case message.TaskKind_OUTER:
 		o.arbitrated(m, r)
 	case message.TaskKind_STATE:

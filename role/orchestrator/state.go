@@ -210,6 +210,7 @@ type shard struct {
 	Final     *ref
 	Lost      bool
 	Done      bool
+	Vouchers  []party // who reduced it
 }
 
 // reduction is what an owner or an arbiter made of a shard.

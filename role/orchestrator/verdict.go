@@ -108,6 +108,16 @@ func (o *Orchestrator) outdated(a *audit) bool {
 	return !slices.ContainsFunc(a.Parties, func(p party) bool { return o.Miners[p.Miner].Barred == "" })
 }
 
+// closeWindow ends the audits whose window closes with the running epoch, before its pay leaves escrow: a miner that kept
+// its state back until then is not paid.
+func (o *Orchestrator) closeWindow() {
+	for _, a := range slices.Clone(o.Audits) {
+		if a.Epoch+1 < o.Epoch && o.outdated(a) { // the epoch that just ended has no pay yet that could be burned
+			o.giveUpAudit(a)
+		}
+	}
+}
+
 // giveUpAudit ends an audit without a verdict. A miner that worked on and kept its state back is charged with it.
 func (o *Orchestrator) giveUpAudit(a *audit) {
 	if a.Awaits && a.Asked > 0 {
@@ -239,7 +249,7 @@ func (o *Orchestrator) replayed(j judge, r *message.Receipt) {
 		a.Leases = slices.Delete(a.Leases, i, i+1)
 		if r.GetFault() != message.Fault_FAULT_NONE {
 			a.Declined = append(a.Declined, j)
-			if len(a.Declined) >= maxAnswers {
+			if len(a.Declined) >= maxAnswers && o.stuck(a) { // while there are others, a few that decline end nothing
 				o.giveUpAudit(a)
 			}
 			return
