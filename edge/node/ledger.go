@@ -49,13 +49,19 @@ func (h *Hub) keepLedger() error {
 	return nil
 }
 
-// writeLedger appends the pages whose events are durable now.
+// writeLedger appends the pages whose events are durable now. A file that somebody removed meanwhile is written again: no
+// run ends for it.
 func (h *Hub) writeLedger() error {
 	pages := h.pages
 	if h.pages = nil; len(pages) == 0 {
 		return nil
 	}
-	return h.ledger.write(pages)
+	err := h.ledger.write(pages)
+	if errors.Is(err, fs.ErrNotExist) {
+		h.Log.Warn("the ledger was removed: it is written again from the journal")
+		err = h.ledger.rewrite(h.Journal)
+	}
+	return err
 }
 
 // openLedger opens the ledger of a journal's run behind the machine's last event. It is written again from the journal

@@ -70,6 +70,20 @@ func TestTheLedgerIsWrittenAgainFromTheJournalToTheLastByte(t *testing.T) {
 	}
 }
 
+func TestARunGoesOnThoughItsLedgerIsRemoved(t *testing.T) {
+	s := newSite(t, 2)
+	h := s.open()
+	if err := os.Remove(s.ledger); err != nil {
+		t.Fatal(err)
+	}
+	s.start(3)
+	if err := s.serve(h); err != nil {
+		t.Fatal(err)
+	}
+	s.leave()
+	s.checkLedger()
+}
+
 func TestALedgerThatEndsElsewhereThanItsJournalIsFound(t *testing.T) {
 	s := newSite(t, 2)
 	h := s.open()

@@ -25,8 +25,12 @@ type Log struct {
 // Logs reads every miner's log of every epoch from a journal, in order of their beginnings. A stretch that begins with
 // neither LOAD nor INSTALL is left out.
 func Logs(j Journal) ([]*Log, error) {
-	r := reader{numbers: map[string]int{}, open: map[string]*Log{}, states: map[string]*Log{}}
-	err := j.Read(1, func(rec journal.Record) error {
+	m, _, err := Genesis(j)
+	if err != nil {
+		return nil, err
+	}
+	r := reader{manifest: m, numbers: map[string]int{}, validators: map[string]bool{}, open: map[string]*Log{}, states: map[string]*Log{}}
+	err = j.Read(1, func(rec journal.Record) error {
 		var event message.Event
 		if err := message.Decode(rec.Event, &event); err != nil {
 			return fmt.Errorf("event %d: %w", rec.Seq, err)
@@ -39,17 +43,18 @@ func Logs(j Journal) ([]*Log, error) {
 
 // reader cuts the results of a journal into logs.
 type reader struct {
-	numbers map[string]int
-	open    map[string]*Log // by key
-	states  map[string]*Log // by key and epoch
-	logs    []*Log
+	manifest *message.Manifest
+	numbers  map[string]int
+	open     map[string]*Log // by key
+	states   map[string]*Log // by key and epoch
+	logs     []*Log
+
+	validators map[string]bool
 }
 
 func (r *reader) take(event *message.Event) {
 	key := string(event.GetMiner())
-	if reg := event.GetRegister(); reg != nil && reg.GetRole() == message.Role_MINER && r.numbers[key] == 0 {
-		r.numbers[key] = len(r.numbers) + 1
-	}
+	r.register(key, event.GetRegister())
 	result := event.GetResult()
 	receipt, err := result.Open()
 	if result == nil || err != nil || r.numbers[key] == 0 {
@@ -71,6 +76,20 @@ func (r *reader) take(event *message.Event) {
 	}
 	if log := r.open[key]; log != nil {
 		log.add(key, result, receipt)
+	}
+}
+
+// register numbers the miners as the core does: who was refused has no number.
+func (r *reader) register(key string, reg *message.Register) {
+	most := int(r.manifest.GetRules().GetMaxMiners())
+	switch {
+	case reg == nil || r.numbers[key] > 0 || r.validators[key] || reg.GetNumerics() != r.manifest.GetNumerics() || len(reg.GetSession()) != 16:
+	case reg.GetRole() == message.Role_VALIDATOR:
+		if len(r.validators) < most {
+			r.validators[key] = true
+		}
+	case len(r.numbers) < most:
+		r.numbers[key] = len(r.numbers) + 1
 	}
 }
 
