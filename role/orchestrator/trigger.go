@@ -103,9 +103,13 @@ func (o *Orchestrator) complete() bool {
 }
 
 // triggered reports whether the quorum of every stage's active miners qualifies. Held-out micro-batches that have not
-// entered yet do so first: they need the weights of this epoch's start.
+// entered yet do so first: they need the weights of this epoch's start. After a restart it waits until every miner is back
+// or given up: one that comes back as a new process no longer has the gradients that were acknowledged to the old one.
 func (o *Orchestrator) triggered() bool {
 	if o.EvaluateNext < o.EvaluateCount {
+		return false
+	}
+	if slices.ContainsFunc(o.Miners, func(m *miner) bool { return m.SilentUntil != 0 }) {
 		return false
 	}
 	for _, s := range o.Stages {
