@@ -23,6 +23,7 @@ type trustBench struct {
 	from            uint64 // the first seed
 	stages, miners  int    // miners of the whole network
 	validators      int
+	speed           float64 // of a validator, that of a miner is 1
 	epochs          int
 	innerSteps      int
 	commitEvery     int
@@ -84,6 +85,7 @@ func benchTrustCommand() *cobra.Command {
 	f.IntVar(&b.stages, "stages", 3, "stages")
 	f.IntVar(&b.miners, "miners", 12, "miners of a network, the cheaters among them")
 	f.IntVar(&b.validators, "validators", 1, "validators of a network")
+	f.Float64Var(&b.speed, "validator-speed", 4, "of a validator, in miners: validators must keep up with the audit share of all work")
 	f.IntVar(&b.epochs, "epochs", 8, "epochs of a network")
 	f.IntVar(&b.innerSteps, "inner-steps", 8, "inner steps of a miner per epoch")
 	f.IntVar(&b.commitEvery, "commit-every", 1, "inner steps of the segments of which audits are drawn")
@@ -118,6 +120,9 @@ func (b *trustBench) check() error {
 		if !(share.value >= 0 && share.value <= 1) {
 			return usagef("--%s %v: use a share from 0 to 1", share.flag, share.value)
 		}
+	}
+	if !(b.speed >= 0.01 && b.speed <= 100) {
+		return usagef("--validator-speed %v: use 0.01 to 100", b.speed)
 	}
 	for _, n := range []struct {
 		flag          string
@@ -236,7 +241,7 @@ func meanAndError(values []float64) (mean, standardError float64) {
 // report is the JSON form.
 func (b *trustBench) report(table []trustRow) *benchReport {
 	r := &benchReport{Name: "trust", Config: map[string]any{
-		"version": version(), "preset": "nano", "stages": b.stages, "miners": b.miners, "validators": b.validators, "epochs": b.epochs,
+		"version": version(), "preset": "nano", "stages": b.stages, "miners": b.miners, "validators": b.validators, "validator_speed": b.speed, "epochs": b.epochs,
 		"inner_steps": b.innerSteps, "commit_every": b.commitEvery, "audit_share": b.auditShare, "shard_share": b.shardShare,
 		"challenge_window": b.challengeWindow, "aggregate": b.aggregate, "seeds": b.seeds, "first_seed": b.from,
 	}}

@@ -79,7 +79,11 @@ func (b *trustBench) play(cell trustCell, seed uint64) (trustOutcome, error) {
 	var o trustOutcome
 	c := sim.Scenario{Seed: &seed}
 	defer c.Close()
-	for _, command := range []string{b.network(cell), "run until=phase:Training"} {
+	commands := []string{b.network(cell)}
+	for v := range b.validatorsOf(cell) {
+		commands = append(commands, fmt.Sprintf("slow validator=%d factor=%v", v+1, 1/b.speed))
+	}
+	for _, command := range append(commands, "run until=phase:Training") {
 		if _, err := c.Do(command); err != nil {
 			return o, err
 		}
@@ -105,17 +109,22 @@ func (b *trustBench) play(cell trustCell, seed uint64) (trustOutcome, error) {
 	return o, nil
 }
 
+// validatorsOf is the number of a cell's validators.
+func (b *trustBench) validatorsOf(cell trustCell) int {
+	if cell.judge() {
+		return b.validators + 1
+	}
+	return b.validators
+}
+
 // network is the command for a cell's network.
 func (b *trustBench) network(cell trustCell) string {
-	miners, validators := b.miners, b.validators
-	switch {
-	case cell.judge():
-		miners, validators = miners-1, validators+1
-	case cell.kind == "":
+	miners := b.miners
+	if cell.kind == "" || cell.judge() {
 		miners--
 	}
 	return fmt.Sprintf("network real stages=%d miners=%d validators=%d epochs=%d h=%d c=%d audit=%v shards=%v window=%d aggregate=%s heldout=64",
-		b.stages, miners, validators, b.epochs, b.innerSteps, b.commitEvery, b.auditShare, b.shardShare, b.challengeWindow, b.aggregate)
+		b.stages, miners, b.validatorsOf(cell), b.epochs, b.innerSteps, b.commitEvery, b.auditShare, b.shardShare, b.challengeWindow, b.aggregate)
 }
 
 // lies are the commands that make the cheaters cheat, from their first task on.
