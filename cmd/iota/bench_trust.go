@@ -89,7 +89,7 @@ func benchTrustCommand() *cobra.Command {
 	f.IntVar(&b.epochs, "epochs", 8, "epochs of a network")
 	f.IntVar(&b.innerSteps, "inner-steps", 8, "inner steps of a miner per epoch")
 	f.IntVar(&b.commitEvery, "commit-every", 1, "inner steps of the segments of which audits are drawn")
-	f.Float64Var(&b.auditShare, "audit-share", 0.25, "replayed work over all work")
+	f.Float64Var(&b.auditShare, "audit-share", 0.35, "replayed work over all work")
 	f.Float64Var(&b.shardShare, "shard-share", 1, "share of the merged shards that are reduced again")
 	f.IntVar(&b.challengeWindow, "challenge-window", 4, "epochs in which work can be challenged")
 	f.StringVar(&b.aggregate, "aggregate", "mean", "how sources are merged")
