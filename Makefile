@@ -28,8 +28,8 @@ test:
 
 race:
 	@if command -v "$$(go env CC)" >/dev/null && test "$$(go env CGO_ENABLED)" = 1; \
-	then echo "go test -race"; go test -race ./role/... ./edge/... && \
-	go test -race -run 'Random|Scenarios/(clean|adversaries|audit-clean|restart-phases)$$' ./sim/... && \
+	then echo "go test -race"; go test -race ./role/... ./edge/... ./sim/adversary && \
+	go test -race -run 'Random|Scenarios/(clean|adversaries|audit-clean|restart-phases)$$' ./sim && \
 	go test -race -run 'MatMul|Close|Engine|Steady' ./learn/kernel; \
 	else echo "race: SKIPPED, the race detector needs a C compiler"; fi
 
