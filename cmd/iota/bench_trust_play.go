@@ -134,6 +134,10 @@ func (c trustCell) lies(cheaters []int) []string {
 	}
 	var list []string
 	for i, m := range cheaters {
+		if c.kind == "slow" { // in virtual time
+			list = append(list, fmt.Sprintf("slow miner=%d factor=10", m))
+			continue
+		}
 		command := fmt.Sprintf("adversary miner=%d kind=%s rate=%v", m, c.kind, c.rate)
 		if len(cheaters) == 2 {
 			command += fmt.Sprintf(" with=%d", cheaters[1-i])

@@ -38,7 +38,7 @@ func (c claim) same(d claim) bool {
 func (o *Orchestrator) claimed(m *miner, f *flight, r *message.Receipt, rerun bool) {
 	sources, i := o.sources(f, rerun), r.GetFaultyInput()
 	if uint64(i) >= uint64(len(sources)) {
-		o.refuted(m) // its task has no such input
+		o.refuted(m, falseClaim) // its task has no such input
 		o.retry(f, m)
 		return
 	}
@@ -102,15 +102,17 @@ func (o *Orchestrator) refuteClaims(f *flight) {
 	claims := f.Claims
 	f.Claims = nil
 	for _, c := range claims {
-		o.refuted(o.Miners[c.Miner])
+		o.refuted(o.Miners[c.Miner], falseClaim)
 	}
 }
 
+const falseClaim = "claimed that an input is of no use, which is not so"
+
 // refuted counts a false claim of a miner, or one against an input that its task has not. Whether it lies or its memory
 // fails, one that keeps making them is withdrawn. Only time and an upheld claim lower the count: good work does not.
-func (o *Orchestrator) refuted(m *miner) {
+func (o *Orchestrator) refuted(m *miner, what string) {
 	o.Counters.Refuted++
-	o.alert("miner %d claimed that an input is of no use, which is not so", m.Number+1)
+	o.alert("miner %d %s", m.Number+1, what)
 	if m.Refuted++; m.Refuted >= maxFaults && m.Barred == "" {
 		o.bar(m, "too many claims against inputs that others could use: check the machine's memory and connection, then join with a new key")
 	}

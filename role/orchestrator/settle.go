@@ -192,7 +192,7 @@ func (o *Orchestrator) judge(s *stage, sh *shard, side int, merged, fair, frank 
 		o.alert("miner %d merged shard %d of stage %d wrongly", m.Number+1, s.indexOf(sh), s.Index)
 	}
 	if !fair {
-		o.refuted(m)
+		o.refuted(m, falseClaim)
 	}
 	if merged && !frank {
 		o.alert("miner %d misstated the sources of shard %d of stage %d", m.Number+1, s.indexOf(sh), s.Index)

@@ -350,7 +350,7 @@ func (o *Orchestrator) conclude(a *audit, truth answer) {
 func (o *Orchestrator) judged(j judge, a *audit, right, mismatch bool) {
 	if !j.Validator {
 		if !right {
-			o.refuted(o.Miners[j.Number])
+			o.refuted(o.Miners[j.Number], "gave a second opinion in an audit that others found wrong")
 		}
 		return
 	}
