@@ -37,9 +37,8 @@ func (w *standIn) replay(t *message.Task, inputs [][]byte, r *message.Receipt) e
 func (w *standIn) redo(i int, want *message.Receipt, checkpoint []byte, find func([]byte) []byte) (*message.Receipt, error) {
 	id := want.GetTask()
 	none := &message.Receipt{Task: id, Fault: message.Fault_FAILED}
-	switch f := want.GetFault(); {
-	case f == message.Fault_MISSING_INPUT, f == message.Fault_FAILED, id.GetKind() == message.TaskKind_STATE,
-		id.GetKind() == message.TaskKind_REPLAY:
+	switch {
+	case want.Undone(), id.GetKind() == message.TaskKind_STATE, id.GetKind() == message.TaskKind_REPLAY:
 		return none, nil
 	case i == 0 && id.GetKind() == message.TaskKind_INSTALL:
 		w.checkpoint, w.stage, w.loaded = checkpoint, uint64(id.GetStage()), true
@@ -72,12 +71,8 @@ func (w *standIn) redo(i int, want *message.Receipt, checkpoint []byte, find fun
 func (w *standIn) doAgain(want *message.Receipt, find func([]byte) []byte) (*message.Receipt, error) {
 	t := &message.Task{Id: want.GetTask(), Attempt: want.GetAttempt(), Rerun: want.GetRerun(), Passing: want.GetPassing(),
 		RateBits: want.GetRateBits(), Plan: want.GetPlan(), Weights: want.GetWeights()}
-	hashes := want.GetInputs()
-	if want.ReadsTokens() && len(hashes) > 0 {
-		hashes = hashes[1:]
-	}
 	var inputs [][]byte
-	for _, hash := range hashes {
+	for _, hash := range want.BlobHashes() {
 		b := find(hash)
 		inputs = append(inputs, b)
 		t.Inputs = append(t.Inputs, &message.BlobRef{Hash: hash, Size: uint64(len(b))})

@@ -293,10 +293,7 @@ func (a *auditor) pieces(log *node.Log, private []byte, known bool, l *replayLin
 func (a *auditor) missing(log *node.Log) int {
 	n := 0
 	for i, r := range log.Receipts {
-		inputs := r.GetInputs()
-		if r.ReadsTokens() && len(inputs) > 0 {
-			inputs = inputs[1:]
-		}
+		inputs := r.BlobHashes()
 		if i == 0 && r.GetTask().GetKind() == message.TaskKind_INSTALL {
 			inputs = nil
 			if len(r.GetOutputs()) == 1 {

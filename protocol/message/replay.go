@@ -16,8 +16,7 @@ func (r *Receipt) Ordered() *Receipt {
 		Elements: r.GetElements(), Summed: unversioned(r.GetSummed()), Slots: unversioned(r.GetSlots()),
 		Waiting: unversioned(r.GetWaiting()),
 	}
-	switch f := r.GetFault(); f {
-	case Fault_MISSING_INPUT, Fault_FAILED, Fault_NON_FINITE_INPUT: // they say what was read, or that nothing was done
+	if f := r.GetFault(); r.Undone() || f == Fault_NON_FINITE_INPUT { // they say what was read, or that nothing was done
 		o.Fault = f
 	}
 	return o
@@ -35,8 +34,8 @@ func unversioned(list []*Summed) []*Summed {
 // work that was not done is decided, and of the install that a stretch begins with only the state that it led to.
 func (r *Receipt) Essence(i int) *Receipt {
 	kind := r.GetTask().GetKind()
-	switch f := r.GetFault(); {
-	case f == Fault_MISSING_INPUT, f == Fault_FAILED, kind == TaskKind_STATE, kind == TaskKind_REPLAY:
+	switch {
+	case r.Undone(), kind == TaskKind_STATE, kind == TaskKind_REPLAY:
 		return &Receipt{Task: r.GetTask()}
 	case i == 0 && kind == TaskKind_INSTALL:
 		return &Receipt{Task: r.GetTask(), Outputs: r.GetOutputs(), State: r.GetState()}
@@ -73,6 +72,19 @@ func Differs(got, want *Receipt) string {
 		return "what it says of the sources differs"
 	}
 	return "inputs, weight versions or norms differ"
+}
+
+// Undone reports whether a receipt says that nothing was done. A replay passes it over.
+func (r *Receipt) Undone() bool {
+	return r.GetFault() == Fault_MISSING_INPUT || r.GetFault() == Fault_FAILED
+}
+
+// BlobHashes are the inputs of a receipt that are blobs: all but the tokens, which follow from the micro-batch.
+func (r *Receipt) BlobHashes() [][]byte {
+	if inputs := r.GetInputs(); !r.ReadsTokens() || len(inputs) == 0 {
+		return inputs
+	}
+	return r.GetInputs()[1:]
 }
 
 // ReadsTokens reports whether the first input of a receipt is the hash of tokens. Work that stopped at a number that was

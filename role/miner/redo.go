@@ -15,7 +15,7 @@ func (r *replay) redo(i int, want *message.Receipt) (*message.Receipt, error) {
 	if want.GetTask() == nil {
 		return nil, &mismatch{fmt.Sprintf("receipt %d names no task", i)}
 	}
-	if f := want.GetFault(); f == message.Fault_MISSING_INPUT || f == message.Fault_FAILED {
+	if want.Undone() {
 		return nil, nil
 	}
 	kind := want.GetTask().GetKind()
@@ -153,13 +153,10 @@ func (r *replay) stepped(want *message.Receipt, err error) (*message.Receipt, er
 
 // doAgain does a task as its receipt says that it was ordered.
 func (r *replay) doAgain(want *message.Receipt) (*message.Receipt, error) {
-	hashes := want.GetInputs()
-	if want.ReadsTokens() {
-		if len(hashes) == 0 {
-			return nil, mismatched(want, "it names no tokens")
-		}
-		hashes = hashes[1:]
+	if want.ReadsTokens() && len(want.GetInputs()) == 0 {
+		return nil, mismatched(want, "it names no tokens")
 	}
+	hashes := want.BlobHashes()
 	w := &work{
 		kind: want.GetTask().GetKind(), id: want.GetTask().Key().ID(), attempt: want.GetAttempt(), rerun: want.GetRerun(),
 		passing: want.GetPassing(), rate: want.GetRateBits(), plan: want.GetPlan(), weights: want.GetWeights(), elements: -1,

@@ -203,8 +203,8 @@ func (o *Orchestrator) drawLog(m *miner, log []*message.Receipt) {
 func (m *miner) sumsAcked(log []*message.Receipt) bool {
 	n := 0
 	for _, r := range log {
-		if f := r.GetFault(); f == message.Fault_FAILED || f == message.Fault_MISSING_INPUT {
-			continue // a replay passes it over: what was not done sums nothing
+		if r.Undone() {
+			continue // what was not done sums nothing
 		}
 		for _, s := range r.GetSummed() {
 			if n >= len(m.Acks) || m.Acks[n].Batch != s.GetBatch() || m.Acks[n].Attempt != s.GetAttempt() {
@@ -300,15 +300,10 @@ const maxOrder = message.MaxSize / 4
 
 // collect adds the blobs that a receipt reads to those of an audit.
 func (o *Orchestrator) collect(a *audit, r *message.Receipt) bool {
-	inputs := r.GetInputs()
-	switch f := r.GetFault(); f {
-	case message.Fault_MISSING_INPUT, message.Fault_FAILED:
-		return true // it is not done again
+	if r.Undone() {
+		return true
 	}
-	if r.ReadsTokens() && len(inputs) > 0 {
-		inputs = inputs[1:]
-	}
-	for _, hash := range inputs {
+	for _, hash := range r.BlobHashes() {
 		if len(hash) == 0 || slices.ContainsFunc(a.Blobs, func(b ref) bool { return string(b.Hash) == string(hash) }) {
 			continue
 		}

@@ -11,11 +11,7 @@ import (
 // this plan. A replay takes a log at its word for what was to be done, so work that was done otherwise must not count:
 // else a miner could compute something cheaper, and truthfully say so.
 func asOrdered(t *message.Task, r *message.Receipt) bool {
-	inputs := r.GetInputs()
-	if r.ReadsTokens() && len(inputs) > 0 {
-		inputs = inputs[1:]
-	}
-	same := slices.EqualFunc(inputs, t.GetInputs(), func(hash []byte, ref *message.BlobRef) bool { return bytes.Equal(hash, ref.GetHash()) })
+	same := slices.EqualFunc(r.BlobHashes(), t.GetInputs(), func(hash []byte, ref *message.BlobRef) bool { return bytes.Equal(hash, ref.GetHash()) })
 	switch t.GetId().GetKind() {
 	case message.TaskKind_LOSS, message.TaskKind_BACKWARD:
 		return same && r.GetRerun() == t.GetRerun() && r.GetPassing() == t.GetPassing()
