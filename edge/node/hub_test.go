@@ -246,12 +246,7 @@ func TestHubNeverLetsAnOrderLeaveBeforeItsEventIsDurable(t *testing.T) {
 
 func TestVerifyNamesWhatIsWrong(t *testing.T) {
 	s := newSite(t, 1)
-	h := s.open()
-	s.start(3)
-	if err := s.serve(h); err != nil {
-		t.Fatal(err)
-	}
-	s.leave()
+	s.play(3)
 	for name, c := range map[string]struct {
 		change func(r *journal.Record)
 		state  bool

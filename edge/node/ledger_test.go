@@ -33,18 +33,20 @@ func (s *site) checkLedger() {
 	}
 }
 
+// storedLedger returns the ledger's file.
+func (s *site) storedLedger() []byte {
+	s.t.Helper()
+	b, err := os.ReadFile(s.ledger)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return b
+}
+
 func TestTheLedgerIsWrittenAgainFromTheJournalToTheLastByte(t *testing.T) {
 	s := newSite(t, 3)
-	h := s.open()
-	s.start(3)
-	if err := s.serve(h); err != nil {
-		t.Fatal(err)
-	}
-	s.leave()
-	whole, err := os.ReadFile(s.ledger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.play(3)
+	whole := s.storedLedger()
 	for name, damage := range map[string]func() error{
 		"gone":  func() error { return os.Remove(s.ledger) },
 		"empty": func() error { return os.WriteFile(s.ledger, nil, 0o644) },
@@ -86,16 +88,8 @@ func TestARunGoesOnThoughItsLedgerIsRemoved(t *testing.T) {
 
 func TestALedgerThatEndsElsewhereThanItsJournalIsFound(t *testing.T) {
 	s := newSite(t, 2)
-	h := s.open()
-	s.start(3)
-	if err := s.serve(h); err != nil {
-		t.Fatal(err)
-	}
-	s.leave()
-	whole, err := os.ReadFile(s.ledger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.play(3)
+	whole := s.storedLedger()
 	lines := strings.SplitAfter(string(whole), "\n")
 	for i, line := range lines { // a ledger that ends with its first page is sound, but not the run's
 		if strings.HasPrefix(line, `{"signature"`) {

@@ -140,6 +140,18 @@ func (s *site) start(n int) {
 	}
 }
 
+// play opens the hub, has n miners take part until the run ends, and returns it.
+func (s *site) play(n int) *node.Hub {
+	s.t.Helper()
+	h := s.open()
+	s.start(n)
+	if err := s.serve(h); err != nil {
+		s.t.Fatal(err)
+	}
+	s.leave()
+	return h
+}
+
 // leave ends the miners. After the end of a run some may not have heard of it: those that were dialling.
 func (s *site) leave() {
 	s.cancel()

@@ -10,12 +10,7 @@ import (
 
 func TestRunTrainsToItsEnd(t *testing.T) {
 	s := newSite(t, 3)
-	h := s.open()
-	s.start(6)
-	if err := s.serve(h); err != nil {
-		t.Fatal(err)
-	}
-	s.leave()
+	h := s.play(6)
 	s.check(h)
 	v := h.View()
 	if first, last := v.Epochs[0].Loss, v.Epochs[len(v.Epochs)-1].Loss; last >= first {
