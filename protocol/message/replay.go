@@ -81,10 +81,11 @@ func (r *Receipt) Undone() bool {
 
 // BlobHashes are the inputs of a receipt that are blobs: all but the tokens, which follow from the micro-batch.
 func (r *Receipt) BlobHashes() [][]byte {
-	if inputs := r.GetInputs(); !r.ReadsTokens() || len(inputs) == 0 {
-		return inputs
+	inputs := r.GetInputs()
+	if r.ReadsTokens() && len(inputs) > 0 {
+		return inputs[1:]
 	}
-	return r.GetInputs()[1:]
+	return inputs
 }
 
 // ReadsTokens reports whether the first input of a receipt is the hash of tokens. Work that stopped at a number that was

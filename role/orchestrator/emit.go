@@ -86,7 +86,7 @@ func (o *Orchestrator) unproven(m *miner, epoch uint64) {
 func (o *Orchestrator) endBooks() {
 	if o.complete() && o.Epoch > 0 {
 		for _, a := range o.Audits {
-			if a.Awaits { // the run waited for its miner, in vain
+			if a.awaits() { // the run waited for its miner, in vain
 				o.unproven(o.Miners[a.Miner], a.Epoch)
 			}
 		}

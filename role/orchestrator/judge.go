@@ -66,6 +66,11 @@ func (o *Orchestrator) busyJudges() map[judge]bool {
 	return busy
 }
 
+// freeValidator reports whether a validator has nothing to replay.
+func (o *Orchestrator) freeValidator(busy map[judge]bool) bool {
+	return slices.ContainsFunc(o.Validators, func(v *validator) bool { return v.Connected && v.Barred == "" && !busy[v.judge()] })
+}
+
 // freeJudge takes from a judge what it replays: others do it.
 func (o *Orchestrator) freeJudge(j judge) {
 	for _, a := range o.Audits {
@@ -133,7 +138,10 @@ func (o *Orchestrator) keepForever(a *audit) {
 func (o *Orchestrator) auditsRun() bool {
 	free := slices.ContainsFunc(o.Validators, func(v *validator) bool { return v.Connected && v.Barred == "" })
 	return free && slices.ContainsFunc(o.Audits, func(a *audit) bool {
-		return !a.Awaits && !o.stuck(a) || a.Awaits && o.Miners[a.Miner].Connected
+		if a.awaits() {
+			return o.Miners[a.Miner].Connected
+		}
+		return !o.stuck(a)
 	})
 }
 
