@@ -150,7 +150,7 @@ func (n *network) miner(i int, key ed25519.PrivateKey, threads int, gate node.Ga
 	name := string(key.Public().(ed25519.PublicKey))
 	engine := kernel.NewFor(n.numerics, threads)
 	c := node.MinerConfig{
-		Dial:  func(ctx context.Context) (*transport.Conn, error) { return links.Dial(ctx, name) },
+		Dial:  func(ctx context.Context) (transport.Conn, error) { return links.Dial(ctx, name) },
 		Blobs: n.blobs, Gate: gate, Numerics: string(engine.Numerics()), Log: n.log.With("miner", i+1),
 	}
 	if slices.ContainsFunc(n.liars, func(l misbehaviour) bool { return l.miner == i && l.kind == slow }) {

@@ -109,7 +109,7 @@ func (h *Hub) Stop(atOnce bool) {
 
 // Serve accepts connections and runs the core until the run is finished or ctx ends. On an error, of the journal for
 // instance, nothing that depends on unwritten events has left.
-func (h *Hub) Serve(ctx context.Context, l *transport.Listener) error {
+func (h *Hub) Serve(ctx context.Context, l transport.Listener) error {
 	serving, cancel := context.WithCancel(ctx)
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
@@ -270,7 +270,7 @@ func (h *Hub) deleteReleased() {
 }
 
 // accept lets participants in until ctx ends.
-func (h *Hub) accept(ctx context.Context, tasks *sync.WaitGroup, l *transport.Listener) {
+func (h *Hub) accept(ctx context.Context, tasks *sync.WaitGroup, l transport.Listener) {
 	known := paces{}
 	for {
 		conn, err := l.Accept(ctx)

@@ -18,7 +18,7 @@ import (
 // client is a participant driven by hand.
 type client struct {
 	t    *testing.T
-	conn *transport.Conn
+	conn transport.Conn
 }
 
 func (s *site) dial(i int) *client {
@@ -191,7 +191,7 @@ func TestHubWantsARegistrationFirst(t *testing.T) {
 func TestHubRefusesOtherNumerics(t *testing.T) {
 	s, _ := hubServing(t)
 	m := node.NewMiner(node.MinerConfig{
-		Dial:  func(ctx context.Context) (*transport.Conn, error) { return s.links.Dial(ctx, public(0)) },
+		Dial:  func(ctx context.Context) (transport.Conn, error) { return s.links.Dial(ctx, public(0)) },
 		Blobs: s.blobs, Gate: s.gate, Numerics: "abacus", Log: quiet,
 		Start: func([]byte) (node.Worker, error) { return nil, nil },
 	})

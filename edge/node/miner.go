@@ -34,7 +34,7 @@ type Worker interface {
 // MinerConfig is what a Miner needs.
 type MinerConfig struct {
 	// Dial opens a connection on which the orchestrator knows the miner's key.
-	Dial  func(ctx context.Context) (*transport.Conn, error)
+	Dial  func(ctx context.Context) (transport.Conn, error)
 	Blobs Blobs
 	Gate  Gate
 	// Start makes the worker of a session: 16 bytes, new for every worker.
@@ -233,7 +233,7 @@ func (m *Miner) welcome(ctx context.Context, w *message.Welcome) error {
 }
 
 // beat sends heartbeats.
-func (m *Miner) beat(ctx context.Context, conn *transport.Conn) {
+func (m *Miner) beat(ctx context.Context, conn transport.Conn) {
 	for wait(ctx, heartbeatEvery) == nil {
 		beat := &message.Heartbeat{Session: m.session, Uploaded: m.uploaded.Load()}
 		if m.tell(ctx, conn, &message.Envelope{Kind: &message.Envelope_Heartbeat{Heartbeat: beat}}) != nil {
@@ -242,6 +242,6 @@ func (m *Miner) beat(ctx context.Context, conn *transport.Conn) {
 	}
 }
 
-func (m *Miner) tell(ctx context.Context, conn *transport.Conn, e *message.Envelope) error {
+func (m *Miner) tell(ctx context.Context, conn transport.Conn, e *message.Envelope) error {
 	return conn.Send(ctx, message.Encode(e))
 }

@@ -114,7 +114,7 @@ func (s *site) start(n int) {
 	for i := range n {
 		engine := kernel.New(1)
 		m := node.NewMiner(node.MinerConfig{
-			Dial:  func(ctx context.Context) (*transport.Conn, error) { return s.links.Dial(ctx, public(i)) },
+			Dial:  func(ctx context.Context) (transport.Conn, error) { return s.links.Dial(ctx, public(i)) },
 			Blobs: s.blobs, Gate: s.gate, Numerics: string(kernel.F32), Log: quiet,
 			Start: func(session []byte) (node.Worker, error) {
 				m, err := miner.New(s.manifest, key(i), session, text(), engine)

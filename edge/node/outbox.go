@@ -107,7 +107,7 @@ func (b *outbox) did(t *message.Task) bool {
 }
 
 // send sends what waits, in order, until the connection or ctx ends.
-func (b *outbox) send(ctx context.Context, conn *transport.Conn) error {
+func (b *outbox) send(ctx context.Context, conn transport.Conn) error {
 	for {
 		b.mu.Lock()
 		var result *message.Result

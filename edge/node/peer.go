@@ -17,7 +17,7 @@ import (
 
 // peer is a participant's connection, seen from the hub. The connection proved the key.
 type peer struct {
-	conn    *transport.Conn
+	conn    transport.Conn
 	key     []byte
 	session []byte // empty before it registered; owned by the hub's goroutine
 	refused bool   // it has no part in the run: nothing more of it is journalled; owned by the hub's goroutine

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// Conn is one end of an ordered, two-way message connection within the process. All methods may be called by many
-// goroutines. It needs no goroutine of its own: a message carries the time of its arrival, and Recv waits for that.
-type Conn struct {
+// End is one end of a connection within the process, a Conn. All methods may be called by many goroutines. It needs no goroutine of its own: a message carries the time of its arrival, and Recv waits for that.
+type End struct {
 	remote  string
 	in, out *direction
 	cut     *gate // shared by both ends
@@ -17,19 +16,19 @@ type Conn struct {
 
 // Pipe returns the two ends of a new connection; remote names say who is at the other end of each. The link is that of
 // a's owner: what a sends passes its upward lane, what b sends its downward lane. A nil link is unlimited.
-func Pipe(link *Shaper, remoteOfA, remoteOfB string) (a, b *Conn) {
+func Pipe(link *Shaper, remoteOfA, remoteOfB string) (a, b *End) {
 	cut := new(gate)
 	ab := &direction{link: link, up: true, cut: cut, changed: make(chan struct{})}
 	ba := &direction{link: link, cut: cut, changed: make(chan struct{})}
-	return &Conn{remote: remoteOfA, in: ba, out: ab, cut: cut}, &Conn{remote: remoteOfB, in: ab, out: ba, cut: cut}
+	return &End{remote: remoteOfA, in: ba, out: ab, cut: cut}, &End{remote: remoteOfB, in: ab, out: ba, cut: cut}
 }
 
 // Remote names who is at the other end: for an accepted connection, the key that dialled.
-func (c *Conn) Remote() string { return c.remote }
+func (c *End) Remote() string { return c.remote }
 
 // Send queues one message, which belongs to the receiver from now on. It waits while the queue is full, until ctx ends.
 // After either end closed it returns ErrClosed; a message that was queued before may still be lost with its receiver.
-func (c *Conn) Send(ctx context.Context, b []byte) error {
+func (c *End) Send(ctx context.Context, b []byte) error {
 	if len(b) > MaxMessage {
 		return fmt.Errorf("send: message of %d bytes exceeds %d", len(b), MaxMessage)
 	}
@@ -37,10 +36,10 @@ func (c *Conn) Send(ctx context.Context, b []byte) error {
 }
 
 // Recv returns the next message. When the other end closed, what it had sent before comes first, then ErrClosed.
-func (c *Conn) Recv(ctx context.Context) ([]byte, error) { return c.in.recv(ctx) }
+func (c *End) Recv(ctx context.Context) ([]byte, error) { return c.in.recv(ctx) }
 
 // Close closes both directions. The other end still receives what was sent; this one receives nothing more.
-func (c *Conn) Close() error {
+func (c *End) Close() error {
 	c.out.close(false)
 	c.in.close(true)
 	return nil
@@ -48,10 +47,10 @@ func (c *Conn) Close() error {
 
 // Cut stops delivery in both directions, that of a close included, until Heal: what was sent meanwhile arrives then. A
 // sender does not notice until its queue is full, or its peer closed.
-func (c *Conn) Cut() { c.cut.set(true) }
+func (c *End) Cut() { c.cut.set(true) }
 
 // Heal ends a Cut.
-func (c *Conn) Heal() { c.cut.set(false) }
+func (c *End) Heal() { c.cut.set(false) }
 
 // direction is a bounded queue from one end to the other.
 type direction struct {

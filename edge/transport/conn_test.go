@@ -17,14 +17,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var ctx = context.Background()
 
-func send(t *testing.T, c *Conn, s string) {
+func send(t *testing.T, c Conn, s string) {
 	t.Helper()
 	if err := c.Send(ctx, []byte(s)); err != nil {
 		t.Fatalf("send %q: %v", s, err)
 	}
 }
 
-func expect(t *testing.T, c *Conn, want string) {
+func expect(t *testing.T, c Conn, want string) {
 	t.Helper()
 	if b, err := c.Recv(ctx); err != nil || string(b) != want {
 		t.Fatalf("received %q %v, want %q", b, err, want)
@@ -32,7 +32,7 @@ func expect(t *testing.T, c *Conn, want string) {
 }
 
 // expectAt is expect at a moment after start; the clock is virtual, so it is exact.
-func expectAt(t *testing.T, c *Conn, want string, start time.Time, after time.Duration) {
+func expectAt(t *testing.T, c Conn, want string, start time.Time, after time.Duration) {
 	t.Helper()
 	expect(t, c, want)
 	if got := time.Since(start); got != after {
@@ -50,7 +50,7 @@ func expectErr(t *testing.T, err, want error) {
 func TestMessagesArriveInOrderBothWays(t *testing.T) {
 	a, b := Pipe(nil, "b", "a")
 	var wg sync.WaitGroup
-	for _, ends := range [][2]*Conn{{a, b}, {b, a}} {
+	for _, ends := range [][2]*End{{a, b}, {b, a}} {
 		wg.Go(func() {
 			for i := range 1000 {
 				send(t, ends[0], fmt.Sprint(i))

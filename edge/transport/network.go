@@ -17,7 +17,7 @@ type Network struct {
 
 	mu       sync.Mutex
 	links    map[string]*Shaper
-	listener *Listener
+	listener *Desk
 }
 
 // NewNetwork returns a network on which every participant has such a link, unless SetLink gives it another.
@@ -45,19 +45,19 @@ func (n *Network) Link(key string) *Shaper {
 }
 
 // Listen starts to accept connections. There is one listener at a time; a closed one may be followed by another.
-func (n *Network) Listen() (*Listener, error) {
+func (n *Network) Listen() (*Desk, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.listener != nil && !n.listener.isClosed() {
 		return nil, errors.New("listen: there is a listener already")
 	}
-	n.listener = &Listener{waiting: make(chan *Conn, backlog), closed: make(chan struct{})}
+	n.listener = &Desk{waiting: make(chan *End, backlog), closed: make(chan struct{})}
 	return n.listener, nil
 }
 
 // Dial connects the participant to the listener, which takes one round trip on its link. It returns ErrRefused when
 // nobody listens or too many connections wait to be accepted.
-func (n *Network) Dial(ctx context.Context, key string) (*Conn, error) {
+func (n *Network) Dial(ctx context.Context, key string) (*End, error) {
 	link := n.Link(key)
 	for _, up := range []bool{true, false} {
 		if err := link.transfer(ctx, up, 0); err != nil {
@@ -77,16 +77,16 @@ func (n *Network) Dial(ctx context.Context, key string) (*Conn, error) {
 	return dialled, nil
 }
 
-// Listener accepts the connections that participants dial.
-type Listener struct {
-	waiting chan *Conn
+// Desk accepts the connections that participants dial, a Listener.
+type Desk struct {
+	waiting chan *End
 
 	mu     sync.Mutex // held from "is it closed" to "it is queued"
 	closed chan struct{}
 }
 
 // offer queues a connection for Accept.
-func (l *Listener) offer(c *Conn) error {
+func (l *Desk) offer(c *End) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.isClosed() {
@@ -101,7 +101,7 @@ func (l *Listener) offer(c *Conn) error {
 }
 
 // Accept returns the next connection; its Remote is the key that dialled. After Close it returns ErrClosed.
-func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
+func (l *Desk) Accept(ctx context.Context) (Conn, error) {
 	if l.isClosed() {
 		return nil, ErrClosed
 	}
@@ -116,7 +116,7 @@ func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 }
 
 // Close stops accepting, and closes connections that nobody accepted. Accepted ones live on.
-func (l *Listener) Close() error {
+func (l *Desk) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.isClosed() {
@@ -133,7 +133,7 @@ func (l *Listener) Close() error {
 	}
 }
 
-func (l *Listener) isClosed() bool {
+func (l *Desk) isClosed() bool {
 	select {
 	case <-l.closed:
 		return true
