@@ -34,7 +34,7 @@ race:
 	else echo "race: SKIPPED, the race detector needs a C compiler"; fi
 
 generate:
-	cd tools && go run ./protogen ../protocol/message/message.proto
+	cd tools && go run ./protogen ../protocol/message/message.proto ../protocol/message/service.proto
 	$(if $(wildcard tools/kernelgen),cd tools && go run ./kernelgen)
 
 # Speed and quality, measured on this machine. Takes minutes; no test depends on the numbers.

@@ -201,7 +201,7 @@ func (s *source) allowed(to string) bool {
 		return within(to, "protocol") || within(to, "learn/tensor")
 	case s.in("sim") && within(to, "edge"):
 		return slices.ContainsFunc(adapters, func(a string) bool { return within(to, a) })
-	case s.in(adapters...):
+	case s.in(adapters...), s.in("edge/remote"):
 		return !within(to, "edge/node")
 	case s.in("learn"):
 		parts := strings.Split(s.folder, "/")
