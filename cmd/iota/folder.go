@@ -2,7 +2,6 @@ package main
 
 import (
 	"crypto/ed25519"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,8 +22,9 @@ import (
 //	journal.db, journal.db.*  the orchestrator's events, with its secret
 //	ledger                    who earned what: signed lines of text (iota ledger)
 //	blobs/                    activations, shares, checkpoints
-//	miners/N/key, state       of each miner
-//	validators/N/key          of each validator
+//	key                       of the orchestrator, if others join the run
+//	miners/N/key, state       of each miner, if they are in the same process
+//	validators/N/key          of each validator, likewise
 //	run.json                  what it is, for people
 type folder struct {
 	path    string
@@ -37,7 +37,7 @@ func openFolder(path string) (*folder, error) {
 	if err := usable(path); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Join(path, "miners"), 0o755); err != nil {
+	if err := os.MkdirAll(path, 0o755); err != nil {
 		return nil, fmt.Errorf("%w: choose another --dir", err)
 	}
 	j, err := journal.Open(filepath.Join(path, journalName))
@@ -55,6 +55,7 @@ func openFolder(path string) (*folder, error) {
 const (
 	journalName = "journal.db"
 	ledgerName  = "ledger"
+	keyName     = "key"
 )
 
 // explain adds to an error what the user can do about it.
@@ -85,7 +86,8 @@ func usable(path string) error {
 		return nil
 	}
 	for _, e := range entries {
-		if e.Name() != "miners" && e.Name() != "validators" && e.Name() != "blobs" && !strings.HasPrefix(e.Name(), journalName) {
+		known := []string{"miners", "validators", "blobs", keyName}
+		if !slices.Contains(known, e.Name()) && !strings.HasPrefix(e.Name(), journalName) {
 			return fmt.Errorf("%s is not empty and holds no run: choose another --dir", path)
 		}
 	}
@@ -104,37 +106,16 @@ func (f *folder) validator(i int) string {
 func (f *folder) keys(place func(int) string, n int, fresh func(int) ed25519.PrivateKey) ([]ed25519.PrivateKey, error) {
 	var keys []ed25519.PrivateKey
 	for i := range n {
-		key, err := f.key(place(i), i, fresh)
+		key, err := loadKey(filepath.Join(place(i), keyName), func() ed25519.PrivateKey { return fresh(i) })
 		if err != nil {
 			return nil, err
 		}
 		if slices.ContainsFunc(keys, func(k ed25519.PrivateKey) bool { return k.Equal(key) }) {
-			return nil, fmt.Errorf("%s is the key of another miner too: remove it to give the miner a new one", filepath.Join(place(i), "key"))
+			return nil, fmt.Errorf("%s is the key of another miner too: remove it to give the miner a new one", filepath.Join(place(i), keyName))
 		}
 		keys = append(keys, key)
 	}
 	return keys, nil
-}
-
-// key returns the key that is kept in a folder of miner or validator i; a new one gets fresh.
-func (f *folder) key(place string, i int, fresh func(int) ed25519.PrivateKey) (ed25519.PrivateKey, error) {
-	path := filepath.Join(place, "key")
-	b, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		key := fresh(i)
-		if err := os.MkdirAll(place, 0o755); err != nil {
-			return nil, err
-		}
-		return key, node.WriteFile(path, []byte(hex.EncodeToString(key.Seed())+"\n"), 0o600)
-	}
-	if err != nil {
-		return nil, err
-	}
-	seed, err := hex.DecodeString(strings.TrimSpace(string(b)))
-	if err != nil || len(seed) != ed25519.SeedSize {
-		return nil, fmt.Errorf("%s is not a miner's key: remove it to give the miner a new one", path)
-	}
-	return ed25519.NewKeyFromSeed(seed), nil
 }
 
 // runFile is run.json.
@@ -144,6 +125,7 @@ type runFile struct {
 	Seed   *uint64 `json:"seed,omitempty"` // of the command line
 	Miners int     `json:"miners"`
 	Stages int     `json:"stages"`
+	Join   string  `json:"join,omitempty"` // of the orchestrator that serves it, or did last
 }
 
 func (f *folder) describe(r runFile) error {

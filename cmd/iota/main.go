@@ -82,7 +82,7 @@ func rootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usagef("%w: see %s --help", err, c.CommandPath())
 	})
-	root.AddCommand(upCommand(), simCommand(), journalCommand(), ledgerCommand(), replayCommand(), benchCommand(), versionCommand())
+	root.AddCommand(upCommand(), initCommand(), orchestratorCommand(), minerCommand(), validatorCommand(), statusCommand(), keygenCommand(), simCommand(), journalCommand(), ledgerCommand(), replayCommand(), benchCommand(), versionCommand())
 	return root
 }
 

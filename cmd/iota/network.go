@@ -96,10 +96,15 @@ func (n *network) threads() int { return max(1, cores/len(n.keys)) }
 
 // memory is the most that a miner of each stage holds, in bytes.
 func (n *network) memory() []int {
-	c := manifest.Shape(n.manifest)
+	return memoryOf(n.manifest, n.threads(), len(n.keys)/len(n.manifest.GetModel().GetCuts()))
+}
+
+// memoryOf is the most that a miner of each stage holds, in bytes, with so many threads and so many miners in a stage.
+func memoryOf(m *message.Manifest, threads, perStage int) []int {
+	c := manifest.Shape(m)
 	bytes := make([]int, c.Stages())
 	for stage := range bytes {
-		bytes[stage] = miner.MemoryOf(c, n.manifest.GetRules(), stage, n.threads(), len(n.keys)/c.Stages()).Total()
+		bytes[stage] = miner.MemoryOf(c, m.GetRules(), stage, threads, perStage).Total()
 	}
 	return bytes
 }

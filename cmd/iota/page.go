@@ -11,6 +11,9 @@ import (
 	"github.com/iota-train/iota/edge/node"
 )
 
+// defaultListen is where the status page is, unless said otherwise.
+const defaultListen = "127.0.0.1:8080"
+
 // page is the read-only status page: the run's view as text at / and as JSON at /api/v1/view.
 type page struct {
 	address string

@@ -38,6 +38,8 @@ type options struct {
 	share, aggregate          string
 	dir, listen, link, report string
 	adversaries               []string
+
+	remote bool // the miners are on other machines
 }
 
 // shape is the model that the options ask for.
@@ -168,6 +170,9 @@ const auditedSteps = 4
 // slots is how many micro-batches a miner may hold. More than what keeps the cores busy only makes gradients stale
 // (docs/results.md); behind a link, more are on the way.
 func (o *options) slots(stages int) uint32 {
+	if o.remote {
+		return remoteSlots
+	}
 	perStage := o.miners / stages
 	slots := (min(cores, o.miners) + perStage - 1) / perStage
 	if o.link != "" {
@@ -175,6 +180,9 @@ func (o *options) slots(stages int) uint32 {
 	}
 	return uint32(min(slots, 8))
 }
+
+// remoteSlots lets a miner on a machine of its own work while other micro-batches of its are on the network.
+const remoteSlots = 4
 
 // derive returns 32 bytes for a purpose: from --seed, or from the system's random source.
 func (o *options) derive(purpose string, i int) (b [32]byte) {

@@ -35,7 +35,7 @@ type screen struct {
 
 func newScreen(stdout, stderr io.Writer) *screen {
 	s := &screen{out: stdout, log: stderr, width: func() int { return 100 }}
-	if f, ok := stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" {
+	if f, ok := stdout.(*os.File); ok && onTerminal(stdout) {
 		s.terminal = true
 		s.width = func() int {
 			if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 20 {
@@ -45,6 +45,12 @@ func newScreen(stdout, stderr io.Writer) *screen {
 		}
 	}
 	return s
+}
+
+// onTerminal reports whether w is a terminal that can move its cursor.
+func onTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
 // Write prints log lines.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/iota-train/iota/edge/journal"
 	"github.com/iota-train/iota/edge/node"
@@ -40,6 +41,18 @@ func upCommand() *cobra.Command {
 		},
 	}
 	f := c.Flags()
+	o.trainingFlags(f)
+	f.Uint64Var(&o.seed, "seed", 0, "derives the data seed, the keys and the secret (default: random)")
+	f.StringVar(&o.dir, "dir", "", "keep the run in this folder, and resume it from there (default: in memory)")
+	f.StringVar(&o.listen, "listen", defaultListen, "address of the read-only status page, or off")
+	f.StringVar(&o.link, "link", "", "RATE,DELAY of every miner's link, as in 80mbit,50ms (default: unlimited)")
+	f.StringVar(&o.report, "report", "", "write a report in JSON to this file")
+	f.StringArrayVar(&o.adversaries, "adversary", nil, "KIND[:RATE]@MINER: let a miner misbehave, or with @vN validator N, as in free-rider@2 or lazy@v1; repeatable")
+	return c
+}
+
+// trainingFlags are the flags that say what to train and how: those of every command that starts a run.
+func (o *options) trainingFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.preset, "preset", "tiny", "model: nano, tiny, small, 1.5b or 15b")
 	f.StringVar(&o.tokenizer, "tokenizer", data.Bytes, "bytes or r50k_base")
 	f.StringVar(&o.precision, "precision", "f32", "operands of matrix products: f32 or bf16; sums and weights are f32")
@@ -51,18 +64,11 @@ func upCommand() *cobra.Command {
 	f.Uint32Var(&o.epochs, "epochs", 0, "end after so many epochs")
 	f.DurationVar(&o.length, "for", 0, "end after the epoch in which so much time has passed, as in 60s")
 	f.StringArrayVar(&o.data, "data", nil, "text file or folder to train on; repeatable (default: the text that is built in)")
-	f.Uint64Var(&o.seed, "seed", 0, "derives the data seed, the keys and the secret (default: random)")
 	f.StringVar(&o.boundary, "boundary", "", "none, bottleneck or ssn (default: the preset's)")
 	f.IntVar(&o.width, "width", 0, "channels that cross a boundary (default: the preset's)")
 	f.StringVar(&o.wire, "wire", "", "number format of the boundaries: f32, bf16 or int8 (default: the preset's)")
 	f.StringVar(&o.share, "share", "f32", "number format of the merges: f32, bf16 or int8")
 	f.StringVar(&o.aggregate, "aggregate", "mean", "how shares are merged: "+strings.Join(aggregate.Names(), ", "))
-	f.StringVar(&o.dir, "dir", "", "keep the run in this folder, and resume it from there (default: in memory)")
-	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "address of the read-only status page, or off")
-	f.StringVar(&o.link, "link", "", "RATE,DELAY of every miner's link, as in 80mbit,50ms (default: unlimited)")
-	f.StringVar(&o.report, "report", "", "write a report in JSON to this file")
-	f.StringArrayVar(&o.adversaries, "adversary", nil, "KIND[:RATE]@MINER: let a miner misbehave, or with @vN validator N, as in free-rider@2 or lazy@v1; repeatable")
-	return c
 }
 
 // up is the command behind its flags.
@@ -128,40 +134,31 @@ func (o *options) prepare(n *network, c model.Config) (func(), error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := o.prepareFolder(n, f, func() error {
-		n.manifest = want
-		return node.Begin(f.journal, want, secret)
-	}); err != nil {
+	n.manifest, err = o.takeUp(f.journal, want, secret)
+	if err == nil {
+		err = o.prepareFolder(n, f)
+	}
+	if err != nil {
 		f.close()
 		return nil, err
 	}
 	return f.close, nil
 }
 
-// prepareFolder takes up the run of a folder, or begins one.
-func (o *options) prepareFolder(n *network, f *folder, begin func() error) error {
-	have, _, err := node.Genesis(f.journal)
+// takeUp returns the manifest of a journal's run, which must be the wanted one. A journal without a run begins it.
+func (o *options) takeUp(j node.Journal, want *message.Manifest, secret [32]byte) (*message.Manifest, error) {
+	have, _, err := node.Genesis(j)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if have == nil {
-		if err := begin(); err != nil {
-			return err
-		}
-	} else {
-		c, _, err := o.shape()
-		if err != nil {
-			return err
-		}
-		want, _, err := o.manifest(c, n.text)
-		if err != nil {
-			return err
-		}
-		if err := o.sameRun(have, want); err != nil {
-			return err
-		}
-		n.manifest = have
+		return want, node.Begin(j, want, secret)
 	}
+	return have, o.sameRun(have, want)
+}
+
+// prepareFolder opens the hub and the keys of a folder's run.
+func (o *options) prepareFolder(n *network, f *folder) (err error) {
 	n.journal, n.blobs, n.folder, n.ledger = f.journal, f.blobs, f.miner, filepath.Join(f.path, ledgerName)
 	if n.keys, err = f.keys(f.miner, o.miners, o.newKey); err != nil {
 		return err

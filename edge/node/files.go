@@ -1,6 +1,7 @@
 package node
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 )
@@ -42,4 +43,24 @@ func writeInto(path string, b []byte) error {
 		err = e
 	}
 	return err
+}
+
+// LockFolder makes a folder this process's own until unlock, or until the process ends. It makes the folder if need be.
+func LockFolder(path string) (unlock func(), err error) {
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(filepath.Join(path, "lock"), os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	ok, err := lock(f)
+	if err == nil && !ok {
+		err = fmt.Errorf("%s is in use by another process: stop it first, or name another folder", path)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return func() { f.Close() }, nil
 }

@@ -141,6 +141,9 @@ func (h *Hub) loop(ctx context.Context) error {
 	return h.keepSnapshot()
 }
 
+// Suspend writes what makes the next start a short one, after Serve was ended by its context.
+func (h *Hub) Suspend() error { return h.keepSnapshot() }
+
 // collect waits for an event and returns it with those that wait behind it.
 func (h *Hub) collect(ctx context.Context, tick <-chan time.Time) ([]arrival, error) {
 	var batch []arrival
