@@ -61,6 +61,8 @@ const (
 // explain adds to an error what the user can do about it.
 func explain(err error) error {
 	switch {
+	case err == nil:
+		return nil
 	case errors.Is(err, journal.ErrInUse):
 		return fmt.Errorf("%w: stop it first, or use another --dir", err)
 	case errors.Is(err, journal.ErrForeign):

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/iota-train/iota/edge/node"
+	"github.com/iota-train/iota/role/orchestrator"
 )
 
 // newLog logs for people on a terminal, and as a JSON object per line elsewhere.
@@ -21,7 +22,7 @@ func newLog(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, nil))
 }
 
-// logRun logs what becomes of a run until ctx ends: every epoch, every alert, every new phase that it waits in.
+// logRun logs what becomes of a run until ctx ends: every epoch, every alert, and what it waits for.
 func logRun(ctx context.Context, hub *node.Hub, log *slog.Logger) {
 	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()
@@ -47,9 +48,13 @@ func logRun(ctx context.Context, hub *node.Hub, log *slog.Logger) {
 			}
 		}
 		noted = v.Now
-		if v.Reason != waiting && v.Reason != "" {
-			log.Info("waiting", "phase", string(v.Phase), "reason", v.Reason)
+		reason := v.Reason
+		if v.Phase != orchestrator.Waiting {
+			reason = ""
 		}
-		waiting = v.Reason
+		if reason != waiting && reason != "" {
+			log.Warn("the run waits", "reason", reason)
+		}
+		waiting = reason
 	}
 }

@@ -177,7 +177,13 @@ func (r *hosted) serve(ctx context.Context, o *orchestratorOptions, admit func(e
 		r.log.Info("stopped: the same command takes the run up again", "epoch", r.hub.View().Epoch)
 		return r.hub.Suspend()
 	}
-	return explain(err)
+	if err != nil {
+		return explain(err)
+	}
+	for _, line := range newReport(r.hub.View(), r.hub.Chain(), r.hub.Checkpoints()).words() {
+		fmt.Fprintln(stdout, line)
+	}
+	return nil
 }
 
 func (r *hosted) close() { r.folder.close() }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/iota-train/iota/edge/node"
 	"github.com/iota-train/iota/edge/remote"
+	"github.com/iota-train/iota/edge/transport"
 	"github.com/iota-train/iota/learn/kernel"
 	"github.com/iota-train/iota/protocol/message"
 	"github.com/iota-train/iota/role/miner"
@@ -168,7 +169,7 @@ func (p *participant) prepare(ctx context.Context, client *remote.Client, key ed
 func awaitManifest(ctx context.Context, client *remote.Client, log *slog.Logger) (*message.Manifest, error) {
 	for told := false; ; told = true {
 		m, err := client.Manifest(ctx)
-		if !errors.Is(err, remote.ErrUnreachable) || ctx.Err() != nil {
+		if err == nil || errors.Is(err, transport.ErrDenied) || ctx.Err() != nil {
 			return m, err
 		}
 		if !told {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/iota-train/iota/edge/node"
 	"github.com/iota-train/iota/edge/remote"
+	"github.com/iota-train/iota/edge/transport"
 	"github.com/iota-train/iota/role/orchestrator"
 )
 
@@ -128,7 +129,7 @@ func askFolder(ctx context.Context, dir string) (*status, error) {
 	}
 	if address, err := remote.ParseAddress(r.Join); err == nil {
 		s, err := askRun(ctx, address)
-		if !errors.Is(err, remote.ErrUnreachable) {
+		if err == nil || errors.Is(err, transport.ErrDenied) {
 			return s, err
 		}
 	}

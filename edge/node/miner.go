@@ -125,7 +125,7 @@ func (m *Miner) connect(ctx context.Context) error {
 	for {
 		began := time.Now()
 		done, err := m.connection(ctx)
-		if done || ctx.Err() != nil || errors.Is(err, ErrRefused) || errors.Is(err, errLogLost) {
+		if done || ctx.Err() != nil || errors.Is(err, ErrRefused) || errors.Is(err, transport.ErrDenied) || errors.Is(err, errLogLost) {
 			return err
 		}
 		m.Log.Info("connection lost", "err", err)

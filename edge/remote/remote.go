@@ -8,10 +8,5 @@
 // or connections grow beyond Limits.
 package remote
 
-import "errors"
-
 // Version is that of the service. Both sides must have the same.
 const Version = 1
-
-// ErrUnreachable says that the orchestrator could not be reached; it may be later.
-var ErrUnreachable = errors.New("the orchestrator cannot be reached")

@@ -35,6 +35,9 @@ var (
 	ErrClosed = errors.New("connection closed")
 	// ErrRefused says that nobody listens, or that too many dials wait.
 	ErrRefused = errors.New("connection refused")
+	// ErrDenied says that the other end is not whom the caller looked for, or will not deal with the caller, whenever
+	// asked; the text says why.
+	ErrDenied = errors.New("denied")
 )
 
 const (

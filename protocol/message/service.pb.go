@@ -260,11 +260,14 @@ func (x *Wanted) GetOffset() uint64 {
 	return 0
 }
 
-// Piece is a part of a blob. Data comes first, and in a piece that names nothing it is all there is.
+// Piece is a part of a blob's bytes, or says at the beginning of a Put whose.
 type Piece struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
-	Upload        *Upload                `protobuf:"bytes,2,opt,name=upload,proto3" json:"upload,omitempty"` // in the first piece of a Put
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Kind:
+	//
+	//	*Piece_Data
+	//	*Piece_Upload
+	Kind          isPiece_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -299,19 +302,46 @@ func (*Piece) Descriptor() ([]byte, []int) {
 	return file_protocol_message_service_proto_rawDescGZIP(), []int{5}
 }
 
+func (x *Piece) GetKind() isPiece_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return nil
+}
+
 func (x *Piece) GetData() []byte {
 	if x != nil {
-		return x.Data
+		if x, ok := x.Kind.(*Piece_Data); ok {
+			return x.Data
+		}
 	}
 	return nil
 }
 
 func (x *Piece) GetUpload() *Upload {
 	if x != nil {
-		return x.Upload
+		if x, ok := x.Kind.(*Piece_Upload); ok {
+			return x.Upload
+		}
 	}
 	return nil
 }
+
+type isPiece_Kind interface {
+	isPiece_Kind()
+}
+
+type Piece_Data struct {
+	Data []byte `protobuf:"bytes,1,opt,name=data,proto3,oneof"`
+}
+
+type Piece_Upload struct {
+	Upload *Upload `protobuf:"bytes,2,opt,name=upload,proto3,oneof"`
+}
+
+func (*Piece_Data) isPiece_Kind() {}
+
+func (*Piece_Upload) isPiece_Kind() {}
 
 // Upload names what is put.
 type Upload struct {
@@ -390,10 +420,11 @@ const file_protocol_message_service_proto_rawDesc = "" +
 	"\x04held\x18\x02 \x01(\x04R\x04held\"F\n" +
 	"\x06Wanted\x12$\n" +
 	"\x04blob\x18\x01 \x01(\v2\x10.iota.v1.BlobRefR\x04blob\x12\x16\n" +
-	"\x06offset\x18\x02 \x01(\x04R\x06offset\"D\n" +
-	"\x05Piece\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data\x12'\n" +
-	"\x06upload\x18\x02 \x01(\v2\x0f.iota.v1.UploadR\x06upload\"`\n" +
+	"\x06offset\x18\x02 \x01(\x04R\x06offset\"P\n" +
+	"\x05Piece\x12\x14\n" +
+	"\x04data\x18\x01 \x01(\fH\x00R\x04data\x12)\n" +
+	"\x06upload\x18\x02 \x01(\v2\x0f.iota.v1.UploadH\x00R\x06uploadB\x06\n" +
+	"\x04kind\"`\n" +
 	"\x06Upload\x12$\n" +
 	"\x04blob\x18\x01 \x01(\v2\x10.iota.v1.BlobRefR\x04blob\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x04R\x06offset\x12\x18\n" +
@@ -460,6 +491,10 @@ func file_protocol_message_service_proto_init() {
 		return
 	}
 	file_protocol_message_message_proto_init()
+	file_protocol_message_service_proto_msgTypes[5].OneofWrappers = []any{
+		(*Piece_Data)(nil),
+		(*Piece_Upload)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
