@@ -49,7 +49,7 @@ func logRun(ctx context.Context, hub *node.Hub, log *slog.Logger) {
 		}
 		noted = v.Now
 		reason := v.Reason
-		if v.Phase != orchestrator.Waiting {
+		if v.Phase != orchestrator.Waiting || v.Finished {
 			reason = ""
 		}
 		if reason != waiting && reason != "" {
