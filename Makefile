@@ -43,6 +43,7 @@ bench:
 	go run ./cmd/iota bench pipeline
 	go run ./cmd/iota bench clasp
 	go run ./cmd/iota bench trust
+	go run ./cmd/iota bench transport
 
 # The stage beside PyTorch, in turn. COMPARE takes more flags, as in COMPARE='--case tiny,t2048 --threads 1'.
 PYTHON ?= $(shell /usr/bin/python3 -c 'import torch' 2>/dev/null && echo /usr/bin/python3 || echo python3)

@@ -13,7 +13,7 @@ import (
 func benchCommand() *cobra.Command {
 	c := &cobra.Command{Use: "bench", Short: "Measure, each result beside a baseline of the same run", RunE: needSubcommand, Args: cobra.ArbitraryArgs,
 		Example: "  iota bench stage --json\n  iota bench pipeline --json"}
-	c.AddCommand(benchStageCommand(), benchPipelineCommand(), benchClaspCommand(), benchTrustCommand())
+	c.AddCommand(benchStageCommand(), benchPipelineCommand(), benchClaspCommand(), benchTrustCommand(), benchTransportCommand())
 	return c
 }
 

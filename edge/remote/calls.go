@@ -133,7 +133,8 @@ func (s *Server) has(ctx context.Context, ref *message.BlobRef) (any, error) {
 		return &message.Holding{Stored: true}, nil
 	}
 	if errors.Is(err, store.ErrMissing) {
-		return &message.Holding{Held: s.members.held(who, hash)}, nil
+		held, err := s.members.held(who, hash)
+		return &message.Holding{Held: held}, err
 	}
 	return nil, s.answer("blob "+hash.Short(), err)
 }

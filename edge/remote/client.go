@@ -48,7 +48,7 @@ func Dial(a Address, key ed25519.PrivateKey) (*Client, error) {
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{}), grpc.MaxCallRecvMsgSize(maxMessage)),
 		grpc.WithInitialWindowSize(streamWindow),
 		grpc.WithInitialConnWindowSize(windowPerConn),
-		grpc.WithReadBufferSize(connectionBytes),
+		grpc.WithReadBufferSize(0),
 		grpc.WithWriteBufferSize(connectionBytes),
 		grpc.WithMaxHeaderListSize(maxHeaders),
 		grpc.WithDisableServiceConfig(),

@@ -36,7 +36,7 @@ const (
 	maxMembers      = 4096            // keys that are remembered
 	rememberFor     = time.Minute     // how long, after the last connection: a participant that comes back finds its upload
 	slowest         = 16 << 10        // bytes per second of a blob over its whole way
-	pieceSize       = 256 << 10       // bytes of a blob that travel together
+	pieceSize       = 128 << 10       // bytes of a blob that travel together
 	streamWindow    = 4 << 20         // bytes of one call that may be under way
 	windowPerConn   = 8 << 20         // bytes of all calls of a connection
 	connectionBytes = 64 << 10        // read and write buffer of a connection

@@ -80,7 +80,7 @@ func NewServer(c ServerConfig) (*Server, error) {
 		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.InitialWindowSize(streamWindow),
 		grpc.InitialConnWindowSize(windowPerConn),
-		grpc.ReadBufferSize(connectionBytes),
+		grpc.ReadBufferSize(0),
 		grpc.WriteBufferSize(connectionBytes),
 		grpc.SharedWriteBuffer(true),
 		grpc.WaitForHandlers(true),

@@ -105,7 +105,7 @@ func (m *members) begin(who *member, hash store.Hash, size int, offset uint64) (
 	u := who.uploads[hash]
 	switch {
 	case u != nil && u.active:
-		return nil, status.Error(codes.Aborted, "this blob is being put already")
+		return nil, errBusy
 	case offset > 0 && (u == nil || uint64(u.assembly.Len()) != offset || u.assembly.Left() != size-u.assembly.Len()):
 		return nil, status.Error(codes.Aborted, "no upload broke off there: ask again where to go on")
 	case offset == 0:
@@ -131,11 +131,17 @@ func (m *members) end(who *member, hash store.Hash, u *upload, keep bool) {
 }
 
 // held returns how many bytes of a blob are here from a key's upload that broke off.
-func (m *members) held(who *member, hash store.Hash) uint64 {
+func (m *members) held(who *member, hash store.Hash) (uint64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if u := who.uploads[hash]; u != nil && !u.active {
-		return uint64(u.assembly.Len())
+	u := who.uploads[hash]
+	switch {
+	case u == nil:
+		return 0, nil
+	case u.active:
+		return 0, errBusy // its call may not have noticed yet that the other end is gone
 	}
-	return 0
+	return uint64(u.assembly.Len()), nil
 }
+
+var errBusy = status.Error(codes.Aborted, "this blob is being put already")
