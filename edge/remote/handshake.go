@@ -81,7 +81,7 @@ func negotiated(conn *tls.Conn) error {
 
 // Info, Clone and OverrideServerName complete the interface of gRPC.
 func (h handshakes) Info() credentials.ProtocolInfo {
-	return credentials.ProtocolInfo{SecurityProtocol: "tls", SecurityVersion: "1.3", ServerName: serverName}
+	return credentials.ProtocolInfo{SecurityProtocol: "tls"}
 }
 
 // Clone returns the same credentials, which nothing changes.

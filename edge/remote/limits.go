@@ -20,7 +20,7 @@ type Limits struct {
 
 	Blob           int64 // bytes of a blob: 1 GiB
 	Memory         int64 // bytes of the blobs on their way, from and to all keys: 4 GiB, at least Blob
-	MemoryPerKey   int64 // 1 GiB, at least Blob
+	MemoryPerKey   int64 // 2 GiB, at least Blob
 	BytesPerSecond int64 // of blobs, per key and direction: 256 MiB
 	Calls          int   // per second and key: 1000
 }
@@ -39,7 +39,7 @@ const (
 	pieceSize       = 128 << 10       // bytes of a blob that travel together
 	streamWindow    = 4 << 20         // bytes of one call that may be under way
 	windowPerConn   = 8 << 20         // bytes of all calls of a connection
-	connectionBytes = 64 << 10        // read and write buffer of a connection
+	connectionBytes = 64 << 10        // write buffer of a connection
 	callPatience    = 30 * time.Second
 	pingEvery       = 10 * time.Second
 	pingPatience    = 10 * time.Second
@@ -67,7 +67,7 @@ func (l Limits) withDefaults() Limits {
 	for _, v := range []struct {
 		field *int64
 		value int64
-	}{{&l.Blob, 1 << 30}, {&l.Memory, 4 << 30}, {&l.MemoryPerKey, 1 << 30}, {&l.BytesPerSecond, 256 << 20}} {
+	}{{&l.Blob, 1 << 30}, {&l.Memory, 4 << 30}, {&l.MemoryPerKey, 2 << 30}, {&l.BytesPerSecond, 256 << 20}} {
 		if *v.field <= 0 {
 			*v.field = v.value
 		}

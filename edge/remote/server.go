@@ -82,7 +82,6 @@ func NewServer(c ServerConfig) (*Server, error) {
 		grpc.InitialConnWindowSize(windowPerConn),
 		grpc.ReadBufferSize(0),
 		grpc.WriteBufferSize(connectionBytes),
-		grpc.SharedWriteBuffer(true),
 		grpc.WaitForHandlers(true),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery, Timeout: pingPatience, MaxConnectionIdle: idleFor}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingEvery / 2, PermitWithoutStream: true}),
