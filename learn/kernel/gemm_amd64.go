@@ -7,7 +7,8 @@ package kernel
 
 const (
 	blockK  = 256 // packed rows that a tile adds before it moves on
-	handful = 4   // strips of A, or panels of B, that are packed together
+	handful = 8   // strips of A, at most, that are packed together
+	armful  = 4   // panels of B that are packed together
 	// directRows is the number of rows of A below which packing B does not pay.
 	directRows = 96
 	floatBytes = 4
@@ -45,6 +46,7 @@ func (s *scratch) ready(blocks int) {
 type block struct {
 	product
 	*routines
+	hand int // strips of a handful; fewer where many threads share them
 }
 
 // compute runs the product with the active variant.
@@ -62,7 +64,7 @@ func (e *Engine) compute(p product) {
 func (e *Engine) computeAlone(p product, r *routines) {
 	s := &e.pack
 	s.ready(1)
-	whole := block{p, r}
+	whole := block{product: p, routines: r}
 	for i := range whole.blocks() {
 		b := whole.at(i)
 		for item := range b.panelItems() {
@@ -84,7 +86,8 @@ type running struct {
 // the time until the last strip of a block is done.
 func (e *Engine) computeTogether(p product, r *routines) {
 	e.pack.ready(2)
-	whole := block{p, r}
+	strips := pieces(p.c.Rows, r.strip.width)
+	whole := block{p, r, max(1, min(handful, strips/(2*e.threads)))} // some for each thread
 	e.mul = running{next: whole.at(0), packing: e.pack.b[0]}
 	e.fork(e.mul.next.panelItems(), (*Engine).packItem)
 	for i, n := 0, whole.blocks(); i < n; i++ {
@@ -142,11 +145,11 @@ func (b block) at(i int) block {
 }
 
 // panelItems is the number of items of packing B.
-func (b *block) panelItems() int { return pieces(pieces(b.b.Cols, b.panel.width), handful) }
+func (b *block) panelItems() int { return pieces(pieces(b.b.Cols, b.panel.width), armful) }
 
 // packItem packs the i-th item, but for panels that are read where they lie.
 func (b *block) packItem(s *scratch, out []float32, i int) {
-	from, to := i*handful, min((i+1)*handful, pieces(b.b.Cols, b.panel.width))
+	from, to := i*armful, min((i+1)*armful, pieces(b.b.Cols, b.panel.width))
 	if b.direct() {
 		from = max(from, b.b.Cols/b.panel.width)
 	}
@@ -161,13 +164,13 @@ func (b *block) direct() bool { return !b.bf16 && !b.b.Trans && b.c.Rows < direc
 // stripItems is the number of items of computing with a packed B.
 func (b *block) stripItems() int {
 	strips, handfuls := b.strips()
-	return handfuls + strips - handfuls*handful
+	return handfuls + strips - handfuls*b.hand
 }
 
 // strips returns the number of strips, and how many handfuls of them are taken.
 func (b *block) strips() (strips, handfuls int) {
 	strips = pieces(b.c.Rows, b.strip.width)
-	return strips, strips * 3 / 4 / handful
+	return strips, strips * 3 / 4 / b.hand
 }
 
 // stripItem returns the rows of the i-th item.
@@ -175,9 +178,9 @@ func (b *block) stripItem(i int) (from, to int) {
 	rows := b.strip.width
 	_, handfuls := b.strips()
 	if i < handfuls {
-		return i * handful * rows, (i + 1) * handful * rows
+		return i * b.hand * rows, (i + 1) * b.hand * rows
 	}
-	from = (i + handfuls*(handful-1)) * rows
+	from = (i + handfuls*(b.hand-1)) * rows
 	return from, min(from+rows, b.c.Rows)
 }
 
