@@ -14,23 +14,29 @@ func written(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "j")
 	f := mustOpen(t, path)
 	defer f.Close()
-	if err := f.WriteGenesis([]byte("the run")); err != nil {
+	fill(t, f)
+	return path
+}
+
+// fill writes 220 records, two snapshots and a genesis, and archives what is older than record 100.
+func fill(t *testing.T, j anyJournal) {
+	t.Helper()
+	if err := j.WriteGenesis([]byte("the run")); err != nil {
 		t.Fatal(err)
 	}
 	for first := uint64(1); first <= 201; first += 20 {
-		if err := f.Append(records(first, first+19)); err != nil {
+		if err := j.Append(records(first, first+19)); err != nil {
 			t.Fatal(err)
 		}
 		if first == 41 || first == 141 {
-			if err := f.WriteSnapshot(Snapshot{Seq: first, State: []byte(strings.Repeat("state", 2000))}); err != nil {
+			if err := j.WriteSnapshot(Snapshot{Seq: first, State: []byte(strings.Repeat("state", 2000))}); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if err := f.Archive(100); err != nil {
+	if err := j.Archive(100); err != nil {
 		t.Fatal(err)
 	}
-	return path
 }
 
 // examine opens the journal and reads everything in it: the first error, or nil when all is as written.
@@ -40,6 +46,11 @@ func examine(path string) error {
 		return err
 	}
 	defer f.Close()
+	return examineContent(f)
+}
+
+// examineContent reads what fill wrote.
+func examineContent(f anyJournal) error {
 	if b, err := f.Genesis(); err != nil || string(b) != "the run" {
 		return fmt.Errorf("genesis %q: %w", b, err)
 	}

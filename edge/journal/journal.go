@@ -1,7 +1,8 @@
 // Package journal is the append-only log of a run: numbered records, snapshots of the state after some of them, and one
 // genesis blob. It stores bytes and verifies checksums; what the bytes mean, and how the chain is computed, is its
 // caller's affair. File keeps the log on disk (bbolt, with the newest records in a write-ahead file and the oldest in
-// compressed segments beside it), Memory keeps it in this process; both have the same methods.
+// compressed segments beside it), Postgres keeps it in a database, from where a standby can take over, Memory keeps it in
+// this process; all have the same methods.
 package journal
 
 import (
@@ -32,9 +33,9 @@ type Snapshot struct {
 
 // What Open, Read and the other readers' callers branch on.
 var (
-	// ErrInUse says that another process, or another File, holds the journal.
+	// ErrInUse says that another process, or another File, holds the journal, or has taken it over.
 	ErrInUse = errors.New("journal in use by another process")
-	// ErrForeign says that the file is no journal.
+	// ErrForeign says that the file, or what the database has under our names, is no journal, or one of a newer format.
 	ErrForeign = errors.New("not a journal")
 	// ErrDamaged says that stored bytes changed or vanished; the error names the damaged record where it is known.
 	ErrDamaged = errors.New("journal damaged")

@@ -12,10 +12,12 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/iota-train/iota/edge/journal/postgrestest"
 )
 
-// both is what File and Memory have in common.
-type both interface {
+// anyJournal is what File, Memory and Postgres have in common.
+type anyJournal interface {
 	WriteGenesis([]byte) error
 	Genesis() ([]byte, error)
 	Append([]Record) error
@@ -59,7 +61,7 @@ func equal(a, b Record) bool {
 }
 
 // readAll returns how many records Read gives from seq on, each verified, and Read's error.
-func readAll(j both, from uint64) (n uint64, err error) {
+func readAll(j anyJournal, from uint64) (n uint64, err error) {
 	err = j.Read(from, func(r Record) error {
 		if want := record(max(from, 1) + n); !equal(r, want) {
 			return fmt.Errorf("record %d differs from what was appended as %d", r.Seq, want.Seq)
@@ -80,12 +82,32 @@ func TestJournalKeepsWhatWasAppended(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			n++
 			path := filepath.Join(dir, fmt.Sprintf("%d.db", n))
-			checkJournal(t, mustOpen(t, path), func() both { return mustOpen(t, path) })
+			checkJournal(t, mustOpen(t, path), func() anyJournal { return mustOpen(t, path) })
+		})
+	})
+	t.Run("postgres", func(t *testing.T) {
+		left, url := 30, postgrestest.URL(t) // each takes as long as three with a file
+		rapid.Check(t, func(rt *rapid.T) {
+			if left == 0 {
+				return
+			}
+			good := false
+			defer func() {
+				if left--; !good {
+					left = -1 // rapid tries smaller ones now
+				}
+			}()
+			emptyPostgres(t, url)
+			checkJournal(rt, mustOpenPostgres(rt, url), func() anyJournal {
+				lapse(t, url)
+				return mustOpenPostgres(rt, url)
+			})
+			good = true
 		})
 	})
 }
 
-func checkJournal(t *rapid.T, j both, reopen func() both) {
+func checkJournal(t *rapid.T, j anyJournal, reopen func() anyJournal) {
 	var last uint64
 	var snapshots []uint64
 	defer func() { j.Close() }()
@@ -153,7 +175,7 @@ func checkJournal(t *rapid.T, j both, reopen func() both) {
 			j = reopen()
 		}
 		actions["die and reopen"] = func(*rapid.T) {
-			die(j.(*File))
+			die(j)
 			j = reopen()
 		}
 	}
@@ -164,15 +186,30 @@ func checkJournal(t *rapid.T, j both, reopen func() both) {
 }
 
 // die lets go of a journal as the end of its process does.
-func die(f *File) {
-	f.wal.close()
-	f.db.Close()
+func die(j anyJournal) {
+	switch j := j.(type) {
+	case *File:
+		j.wal.close()
+		j.db.Close()
+	case *Postgres:
+		j.stop()
+		<-j.kept
+		j.pool.Close()
+	}
+}
+
+// everyJournal runs a test with an empty journal of each kind.
+func everyJournal(t *testing.T, test func(*testing.T, anyJournal)) {
+	t.Run("memory", func(t *testing.T) { test(t, NewMemory()) })
+	t.Run("file", func(t *testing.T) { test(t, mustOpen(t, filepath.Join(t.TempDir(), "j"))) })
+	t.Run("postgres", func(t *testing.T) { test(t, mustOpenPostgres(t, postgrestest.URL(t))) })
 }
 
 func TestGenesisIsWrittenOnce(t *testing.T) {
-	for _, j := range []both{NewMemory(), mustOpen(t, filepath.Join(t.TempDir(), "j"))} {
+	everyJournal(t, func(t *testing.T, j anyJournal) {
+		defer j.Close()
 		if b, err := j.Genesis(); b != nil || err != nil {
-			t.Fatalf("%T: %q %v", j, b, err)
+			t.Fatalf("%q %v", b, err)
 		}
 		if err := j.WriteGenesis([]byte("run a")); err != nil {
 			t.Fatal(err)
@@ -181,30 +218,35 @@ func TestGenesisIsWrittenOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := j.WriteGenesis([]byte("run b")); err == nil {
-			t.Fatalf("%T: another genesis was accepted", j)
+			t.Fatal("another genesis was accepted")
 		}
 		if b, err := j.Genesis(); string(b) != "run a" || err != nil {
-			t.Fatalf("%T: %q %v", j, b, err)
+			t.Fatalf("%q %v", b, err)
 		}
-		j.Close()
-	}
+	})
 }
 
 func TestClosedJournalAnswersErrClosed(t *testing.T) {
-	for _, j := range []both{NewMemory(), mustOpen(t, filepath.Join(t.TempDir(), "j"))} {
+	everyJournal(t, func(t *testing.T, j anyJournal) {
 		j.Close()
+		_, genesis := j.Genesis()
 		_, _, latest := j.LatestSnapshot()
 		for what, err := range map[string]error{
-			"append":  j.Append(records(1, 1)),
-			"read":    j.Read(1, nil),
-			"latest":  latest,
-			"archive": j.Archive(1),
+			"write genesis": j.WriteGenesis(nil),
+			"genesis":       genesis,
+			"append":        j.Append(records(1, 1)),
+			"read":          j.Read(1, nil),
+			"snapshot":      j.WriteSnapshot(Snapshot{}),
+			"latest":        latest,
+			"snapshots":     j.Snapshots(nil),
+			"archive":       j.Archive(1),
+			"close":         errors.Join(ErrClosed, j.Close()),
 		} {
-			if !errors.Is(err, ErrClosed) {
-				t.Errorf("%T: %s: %v", j, what, err)
+			if !errors.Is(err, ErrClosed) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%s: %v", what, err)
 			}
 		}
-	}
+	})
 }
 
 func TestOnlyOneHolder(t *testing.T) {
@@ -299,19 +341,20 @@ func TestInterruptedArchiveLosesNothing(t *testing.T) {
 }
 
 func TestReadersMayAppend(t *testing.T) {
-	f := mustOpen(t, filepath.Join(t.TempDir(), "j"))
-	defer f.Close()
-	if err := f.Append(records(1, 3)); err != nil {
-		t.Fatal(err)
-	}
-	n := uint64(0)
-	err := f.Read(1, func(r Record) error {
-		if n++; n <= 3 {
-			return f.Append(records(f.LastSeq()+1, f.LastSeq()+1))
+	everyJournal(t, func(t *testing.T, j anyJournal) {
+		defer j.Close()
+		if err := j.Append(records(1, 3)); err != nil {
+			t.Fatal(err)
 		}
-		return nil
+		n := uint64(0)
+		err := j.Read(1, func(r Record) error {
+			if n++; n <= 3 {
+				return j.Append(records(j.LastSeq()+1, j.LastSeq()+1))
+			}
+			return nil
+		})
+		if n != 6 || err != nil {
+			t.Fatalf("%d records: %v", n, err)
+		}
 	})
-	if n != 6 || err != nil {
-		t.Fatalf("%d records: %v", n, err)
-	}
 }

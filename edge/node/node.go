@@ -17,7 +17,7 @@ import (
 	"github.com/iota-train/iota/protocol/message"
 )
 
-// Journal is what a Hub writes and reads: journal.File or journal.Memory.
+// Journal is what a Hub writes and reads: journal.File, journal.Postgres or journal.Memory.
 type Journal interface {
 	WriteGenesis(b []byte) error
 	// Genesis returns nil when none was written.
