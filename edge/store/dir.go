@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/iota-train/iota/protocol/message"
 )
@@ -23,8 +25,9 @@ type Dir struct {
 	// create opens a new temporary file; tests replace it to inject failing disks.
 	create func(dir string) (file, error)
 
-	mu   sync.Mutex // guards used and the step from "is it there" to "it is there"
-	used uint64
+	mu       sync.Mutex // guards what follows and the step from "is it there" to "it is there"
+	used     uint64
+	capacity uint64
 }
 
 // file is the part of os.File that writing a blob needs.
@@ -47,15 +50,23 @@ func OpenDir(path string) (*Dir, error) {
 	if err := os.MkdirAll(temp, 0o755); err != nil {
 		return nil, fmt.Errorf("open store %s: %w", path, err)
 	}
-	d := &Dir{root: path, create: func(dir string) (file, error) { return os.CreateTemp(dir, "blob-*") }}
+	d := &Dir{root: path, capacity: math.MaxUint64, create: func(dir string) (file, error) { return os.CreateTemp(dir, "blob-*") }}
 	all, err := d.scan()
 	if err != nil {
 		return nil, fmt.Errorf("open store %s: %w", path, err)
 	}
 	for _, e := range all {
-		d.used += e.size
+		d.used += e.Size
 	}
 	return d, nil
+}
+
+// Limit bounds the bytes of all blobs: what does not fit is refused with ErrFull, as on a full disk. Nothing that is
+// stored already is removed.
+func (d *Dir) Limit(capacity uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.capacity = capacity
 }
 
 // Put stores b and returns its hash. The blob survives the death of this process, not of the machine. A damaged copy
@@ -76,7 +87,12 @@ func (d *Dir) put(ctx context.Context, blob message.Blob, durable bool) (Hash, e
 	if !durable && d.holds(h, b) {
 		return h, nil
 	}
-	if err := d.write(h, b, durable); err != nil {
+	if err := d.room(h, uint64(len(b))); err != nil {
+		return Hash{}, err
+	}
+	if err := d.write(h, b, durable); errors.Is(err, ErrFull) {
+		return Hash{}, err
+	} else if err != nil {
 		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 			return Hash{}, fmt.Errorf("store blob %s of %d bytes in %s: no space left on disk: %w",
 				h.Short(), len(b), d.root, ErrFull)
@@ -86,14 +102,38 @@ func (d *Dir) put(ctx context.Context, blob message.Blob, durable bool) (Hash, e
 	return h, nil
 }
 
-// holds reports whether the file of h is there with the very bytes of b.
+// room returns an error if the blob does not fit: asked before it is written, and again when it is counted.
+func (d *Dir) room(h Hash, size uint64) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.fits(h, size)
+}
+
+func (d *Dir) fits(h Hash, size uint64) error {
+	var before uint64
+	if info, err := os.Stat(d.path(h)); err == nil {
+		before = uint64(info.Size())
+	}
+	if rest := d.used - before; size > before && (rest > d.capacity || size > d.capacity-rest) {
+		return full(h, size, d.used, d.capacity)
+	}
+	return nil
+}
+
+// holds reports whether the file of h is there with the very bytes of b. It is then as new as if it had been written.
 func (d *Dir) holds(h Hash, b []byte) bool {
 	info, err := os.Stat(d.path(h))
 	if err != nil || info.Size() != int64(len(b)) {
 		return false
 	}
 	stored, err := os.ReadFile(d.path(h))
-	return err == nil && bytes.Equal(stored, b)
+	if err != nil || !bytes.Equal(stored, b) {
+		return false
+	}
+	now := time.Now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return os.Chtimes(d.path(h), now, now) == nil // not if it was deleted meanwhile
 }
 
 func (d *Dir) write(h Hash, b []byte, durable bool) error {
@@ -132,6 +172,9 @@ func (d *Dir) rename(temp string, h Hash, size uint64) error {
 	defer d.mu.Unlock()
 	path := d.path(h)
 	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := d.fits(h, size); err != nil {
 		return err
 	}
 	var before uint64
@@ -186,6 +229,26 @@ func (d *Dir) Get(ctx context.Context, h Hash, size uint64) ([]byte, error) {
 	return b, nil
 }
 
+// Verify reads the blob and compares its size and hash, in little memory.
+func (d *Dir) Verify(ctx context.Context, h Hash, size uint64) error {
+	open := func(context.Context, uint64) (io.ReadCloser, uint64, uint64, error) {
+		f, err := os.Open(d.path(h))
+		if errors.Is(err, fs.ErrNotExist) {
+			err = ErrMissing
+		}
+		if err != nil {
+			return nil, 0, 0, err
+		}
+		info, err := f.Stat()
+		if err != nil {
+			f.Close()
+			return nil, 0, 0, err
+		}
+		return f, 0, uint64(info.Size()), nil
+	}
+	return download(ctx, h, size, open, io.Discard)
+}
+
 // Has reports whether a blob of that hash is stored; only Get tells whether it is intact.
 func (d *Dir) Has(ctx context.Context, h Hash) (bool, error) {
 	if err := ctx.Err(); err != nil {
@@ -211,75 +274,6 @@ func (d *Dir) Size(ctx context.Context, h Hash) (uint64, error) {
 		return 0, fmt.Errorf("blob %s: %w", h.Short(), err)
 	}
 	return uint64(info.Size()), nil
-}
-
-// Delete removes the blob. Deleting one that is not there succeeds.
-func (d *Dir) Delete(h Hash) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	path := d.path(h)
-	info, err := os.Stat(path)
-	if err == nil {
-		err = os.Remove(path)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("delete blob %s: %w", h.Short(), err)
-	}
-	d.used -= uint64(info.Size())
-	return nil
-}
-
-// Usage returns the bytes of all blobs.
-func (d *Dir) Usage() uint64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.used
-}
-
-// Each calls fn with every blob's hash and size in bytes, in order of hash, and stops at its first error. fn may call
-// the store.
-func (d *Dir) Each(fn func(Hash, uint64) error) error {
-	all, err := d.scan()
-	if err != nil {
-		return fmt.Errorf("list store %s: %w", d.root, err)
-	}
-	return each(all, fn)
-}
-
-// scan lists the files that are named like blobs.
-func (d *Dir) scan() ([]entry, error) {
-	folders, err := os.ReadDir(d.root)
-	if err != nil {
-		return nil, err
-	}
-	var all []entry
-	for _, folder := range folders {
-		if !folder.IsDir() || len(folder.Name()) != 2 {
-			continue
-		}
-		files, err := os.ReadDir(filepath.Join(d.root, folder.Name()))
-		if err != nil {
-			return nil, err
-		}
-		for _, f := range files {
-			h, err := ParseHash(folder.Name() + f.Name())
-			if err != nil || !f.Type().IsRegular() {
-				continue
-			}
-			info, err := f.Info()
-			if errors.Is(err, fs.ErrNotExist) {
-				continue // deleted meanwhile
-			}
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, entry{h, uint64(info.Size())})
-		}
-	}
-	return all, nil
 }
 
 func (d *Dir) path(h Hash) string {

@@ -58,8 +58,8 @@ func TestKilledWriterLeavesWholeBlobsOnly(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := d.Each(func(h Hash, size uint64) error {
-			_, err := d.Get(ctx, h, 100000)
+		if err := d.Each(ctx, func(i Info) error {
+			_, err := d.Get(ctx, i.Hash, 100000)
 			return err
 		}); err != nil {
 			t.Fatal(err)

@@ -1,11 +1,10 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"slices"
 	"sync"
+	"time"
 
 	"github.com/iota-train/iota/protocol/message"
 )
@@ -16,13 +15,19 @@ type Memory struct {
 	capacity uint64
 
 	mu    sync.RWMutex
-	blobs map[Hash][]byte
+	blobs map[Hash]held
 	used  uint64
+}
+
+// held is a blob and when it was last put.
+type held struct {
+	bytes []byte
+	put   time.Time
 }
 
 // NewMemory returns an empty store that holds at most capacity bytes of blobs.
 func NewMemory(capacity uint64) *Memory {
-	return &Memory{capacity: capacity, blobs: make(map[Hash][]byte)}
+	return &Memory{capacity: capacity, blobs: make(map[Hash]held)}
 }
 
 // Put stores b under its hash. A blob that is already there costs nothing; one that does not fit is refused with ErrFull.
@@ -33,14 +38,14 @@ func (m *Memory) Put(ctx context.Context, b message.Blob) (Hash, error) {
 	h, size := Hash(b.Hash()), uint64(len(b.Bytes()))
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, ok := m.blobs[h]; ok {
+	if old, ok := m.blobs[h]; ok {
+		m.blobs[h] = held{old.bytes, time.Now()}
 		return h, nil
 	}
 	if size > m.capacity-m.used {
-		return Hash{}, fmt.Errorf("store blob %s of %d bytes: %d of %d bytes in use: %w",
-			h.Short(), size, m.used, m.capacity, ErrFull)
+		return Hash{}, full(h, size, m.used, m.capacity)
 	}
-	m.blobs[h] = b.Bytes()
+	m.blobs[h] = held{b.Bytes(), time.Now()}
 	m.used += size
 	return h, nil
 }
@@ -59,10 +64,16 @@ func (m *Memory) Get(ctx context.Context, h Hash, size uint64) ([]byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("blob %s: %w", h.Short(), ErrMissing)
 	}
-	if err := verifySize(h, size, b); err != nil {
+	if err := verifySize(h, size, b.bytes); err != nil {
 		return nil, err
 	}
-	return b, nil
+	return b.bytes, nil
+}
+
+// Verify is Get without the bytes.
+func (m *Memory) Verify(ctx context.Context, h Hash, size uint64) error {
+	_, err := m.Get(ctx, h, size)
+	return err
 }
 
 // Has reports whether a blob of that hash is stored.
@@ -87,18 +98,31 @@ func (m *Memory) Size(ctx context.Context, h Hash) (uint64, error) {
 	if !ok {
 		return 0, fmt.Errorf("blob %s: %w", h.Short(), ErrMissing)
 	}
-	return uint64(len(b)), nil
+	return uint64(len(b.bytes)), nil
 }
 
 // Delete forgets the blob. Deleting one that is not there succeeds.
 func (m *Memory) Delete(h Hash) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if b, ok := m.blobs[h]; ok {
-		m.used -= uint64(len(b))
-		delete(m.blobs, h)
-	}
+	m.forget(h)
 	return nil
+}
+
+// DeleteBefore forgets the blob if it was last put before that time, and reports whether it did.
+func (m *Memory) DeleteBefore(h Hash, before time.Time) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if b, ok := m.blobs[h]; !ok || !b.put.Before(before) {
+		return false, nil
+	}
+	m.forget(h)
+	return true, nil
+}
+
+func (m *Memory) forget(h Hash) {
+	m.used -= uint64(len(m.blobs[h].bytes))
+	delete(m.blobs, h)
 }
 
 // Usage returns the bytes of all blobs.
@@ -108,30 +132,16 @@ func (m *Memory) Usage() uint64 {
 	return m.used
 }
 
-// Each calls fn with every blob's hash and size in bytes, in order of hash, and stops at its first error. fn may call
-// the store.
-func (m *Memory) Each(fn func(Hash, uint64) error) error {
+// Each calls fn with every blob, in order of hash, and stops at its first error. fn may call the store.
+func (m *Memory) Each(ctx context.Context, fn func(Info) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	m.mu.RLock()
-	all := make([]entry, 0, len(m.blobs))
+	all := make([]Info, 0, len(m.blobs))
 	for h, b := range m.blobs {
-		all = append(all, entry{h, uint64(len(b))})
+		all = append(all, Info{h, uint64(len(b.bytes)), b.put})
 	}
 	m.mu.RUnlock()
 	return each(all, fn)
-}
-
-// entry is a stored blob's hash and size.
-type entry struct {
-	hash Hash
-	size uint64
-}
-
-func each(all []entry, fn func(Hash, uint64) error) error {
-	slices.SortFunc(all, func(a, b entry) int { return bytes.Compare(a.hash[:], b.hash[:]) })
-	for _, e := range all {
-		if err := fn(e.hash, e.size); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -1,12 +1,15 @@
 // Package store keeps blobs under the hash of their content. It knows bytes, hashes and sizes, and nothing of what the
-// blobs mean. Memory and Dir have the same methods; a reader names both the hash and the size, and gets exactly those
-// bytes or an error.
+// blobs mean. Memory, Dir and S3 have the same methods; a reader names both the hash and the size, and gets exactly those
+// bytes or an error. Presigned is the side of a bucket for those who have no credentials.
 package store
 
 import (
+	"bytes"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/zeebo/blake3"
 )
@@ -44,6 +47,29 @@ var (
 	// ErrFull says that the blob did not fit, and that nothing of it was kept.
 	ErrFull = errors.New("store full")
 )
+
+// Info is what a store knows of a blob without reading it.
+type Info struct {
+	Hash Hash
+	Size uint64    // bytes
+	Put  time.Time // when it was last put
+}
+
+// each calls fn for every blob, in order of hash, and stops at its first error.
+func each(all []Info, fn func(Info) error) error {
+	slices.SortFunc(all, func(a, b Info) int { return bytes.Compare(a.Hash[:], b.Hash[:]) })
+	for _, i := range all {
+		if err := fn(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// full says in one line that a blob does not fit.
+func full(h Hash, size, used, capacity uint64) error {
+	return fmt.Errorf("store blob %s of %d bytes: %d of %d bytes in use: %w", h.Short(), size, used, capacity, ErrFull)
+}
 
 // verify returns nil when b is the blob of that hash and size.
 func verify(h Hash, size uint64, b []byte) error {

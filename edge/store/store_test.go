@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -24,7 +25,9 @@ type both interface {
 	Has(context.Context, Hash) (bool, error)
 	Delete(Hash) error
 	Usage() uint64
-	Each(func(Hash, uint64) error) error
+	Verify(context.Context, Hash, uint64) error
+	DeleteBefore(Hash, time.Time) (bool, error)
+	Each(context.Context, func(Info) error) error
 }
 
 func openDir(t testing.TB, path string) *Dir {
@@ -40,6 +43,10 @@ func TestStoreBehavesLikeAMap(t *testing.T) {
 	stores := map[string]func() both{
 		"memory": func() both { return NewMemory(1 << 20) },
 		"dir":    func() both { return openDir(t, t.TempDir()) },
+		"s3": func() both {
+			s := newServer(t)
+			return s.open(s.config())
+		},
 	}
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
@@ -98,16 +105,19 @@ func checkStore(t *rapid.T, s both) {
 				used += uint64(len(b))
 			}
 			n := 0
-			s.Each(func(h Hash, size uint64) error {
-				if n++; uint64(len(model[h])) != size {
-					t.Fatalf("each: %v of %d bytes", h, size)
+			err := s.Each(ctx, func(i Info) error {
+				if n++; uint64(len(model[i.Hash])) != i.Size {
+					t.Fatalf("each: %v of %d bytes", i.Hash, i.Size)
 				}
-				ok, err := s.Has(ctx, h)
+				ok, err := s.Has(ctx, i.Hash)
 				if !ok || err != nil {
 					t.Fatalf("has: %v %v", ok, err)
 				}
 				return nil
 			})
+			if err != nil {
+				t.Fatal(err)
+			}
 			if s.Usage() != used || n != len(model) {
 				t.Fatalf("%d blobs of %d bytes, want %d of %d", n, s.Usage(), len(model), used)
 			}
@@ -115,18 +125,71 @@ func checkStore(t *rapid.T, s both) {
 	})
 }
 
-func TestMemoryRefusesWhatExceedsItsCapacity(t *testing.T) {
-	ctx, m := context.Background(), NewMemory(10)
-	h, err := m.Put(ctx, message.NewBlob(make([]byte, 8)))
+func TestStoreRefusesWhatExceedsItsCapacity(t *testing.T) {
+	ctx, dir, server := context.Background(), openDir(t, t.TempDir()), newServer(t)
+	dir.Limit(10)
+	c := server.config()
+	c.Capacity = 10
+	for name, m := range map[string]both{"memory": NewMemory(10), "dir": dir, "s3": server.open(c)} {
+		t.Run(name, func(t *testing.T) {
+			h, err := m.Put(ctx, message.NewBlob(make([]byte, 8)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, put := range []func(context.Context, message.Blob) (Hash, error){m.Put, m.PutDurable} {
+				if _, err := put(ctx, message.NewBlob(make([]byte, 3))); !errors.Is(err, ErrFull) || m.Usage() != 8 || strings.Contains(err.Error(), "\n") {
+					t.Fatalf("%v, %d bytes in use", err, m.Usage())
+				}
+				if ok, err := m.Has(ctx, Sum(make([]byte, 3))); ok || err != nil {
+					t.Fatalf("half a blob is stored: %v", err)
+				}
+				if _, err := put(ctx, message.NewBlob(make([]byte, 8))); err != nil {
+					t.Fatalf("a blob that is there: %v", err)
+				}
+			}
+			m.Delete(h)
+			if _, err := m.Put(ctx, message.NewBlob(make([]byte, 10))); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// A blob that is put again is as new as if it had not been there.
+func TestDeleteBeforeSparesWhatWasPutSince(t *testing.T) {
+	ctx, server := context.Background(), newServer(t)
+	for name, m := range map[string]both{"memory": NewMemory(100), "dir": openDir(t, t.TempDir()), "s3": server.open(server.config())} {
+		t.Run(name, func(t *testing.T) {
+			before := time.Now().Add(-time.Hour)
+			h, err := m.Put(ctx, message.NewBlob([]byte("twelve bytes")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if gone, err := m.DeleteBefore(h, before); gone || err != nil {
+				t.Fatalf("deleted %v, %v", gone, err)
+			}
+			if gone, err := m.DeleteBefore(h, time.Now().Add(time.Hour)); !gone || err != nil || m.Usage() != 0 {
+				t.Fatalf("deleted %v, %v, %d bytes in use", gone, err, m.Usage())
+			}
+			if gone, err := m.DeleteBefore(h, time.Now().Add(time.Hour)); gone || err != nil {
+				t.Fatalf("deleted twice: %v, %v", gone, err)
+			}
+		})
+	}
+	d := openDir(t, t.TempDir())
+	h, err := d.Put(ctx, message.NewBlob([]byte("old")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.Put(ctx, message.NewBlob(make([]byte, 3))); !errors.Is(err, ErrFull) || m.Usage() != 8 {
-		t.Fatalf("%v, %d bytes in use", err, m.Usage())
-	}
-	m.Delete(h)
-	if _, err := m.Put(ctx, message.NewBlob(make([]byte, 10))); err != nil {
+	old := time.Now().Add(-2 * time.Hour)
+	if err := os.Chtimes(d.path(h), old, old); err != nil {
 		t.Fatal(err)
+	}
+	if _, err := d.Put(ctx, message.NewBlob([]byte("old"))); err != nil {
+		t.Fatal(err)
+	}
+	if gone, err := d.DeleteBefore(h, time.Now().Add(-time.Hour)); gone || err != nil {
+		t.Fatalf("deleted %v, %v", gone, err)
 	}
 }
 
@@ -265,7 +328,8 @@ func TestConcurrentPutsOfOneBlobCountOnce(t *testing.T) {
 func TestEndedContextStopsEveryCall(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	for _, s := range []both{NewMemory(10), openDir(t, t.TempDir())} {
+	server := newServer(t)
+	for _, s := range []both{NewMemory(10), openDir(t, t.TempDir()), server.open(server.config())} {
 		_, put := s.Put(ctx, message.NewBlob(nil))
 		_, get := s.Get(ctx, Hash{}, 0)
 		_, has := s.Has(ctx, Hash{})
