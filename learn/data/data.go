@@ -3,7 +3,8 @@
 // exchanging any.
 //
 // A part of the text, interleaved through all of it, is held out: MicroBatch never touches it, and HeldOut gives the
-// same 64 micro-batches of it every time. Open reads text files; Sample is embedded English text of 3 MB.
+// same 64 micro-batches of it every time. Open reads text files; Sample is embedded English text of 3 MB; Chunks and
+// FromChunks carry a dataset to another machine.
 package data
 
 import (
@@ -24,6 +25,7 @@ type Dataset struct {
 	tokenizer *Tokenizer
 	text      []byte   // the tokens if the tokenizer is bytes
 	ids       []uint16 // the tokens otherwise
+	ends      []int    // where each text ends, in tokens
 	hash      [32]byte
 }
 
@@ -146,11 +148,14 @@ func newBuilder(tokenizer *Tokenizer) *builder {
 	return b
 }
 
-// hashPart adds a part and its length, so that no two lists of parts look the same.
+// hashPart adds a part after its length, so that no two lists of parts look the same.
 func (b *builder) hashPart(part []byte) {
-	_, _ = b.hasher.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(part)))) // never fails
+	_, _ = b.hasher.Write(lengthOf(uint64(len(part)))) // never fails
 	_, _ = b.hasher.Write(part)
 }
+
+// lengthOf is how the length of a part is written.
+func lengthOf(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
 
 // add appends a text, and a separator between two.
 func (b *builder) add(text []byte) error {
@@ -161,17 +166,21 @@ func (b *builder) add(text []byte) error {
 	switch {
 	case b.texts == 1 && bytewise:
 		d.text = text[:len(text):len(text)]
-		return nil
-	case b.texts > 1 && bytewise:
+	case bytewise:
 		for _, id := range d.tokenizer.separator() {
 			d.text = append(d.text, byte(id))
 		}
 		d.text = append(d.text, text...)
-		return nil
-	case b.texts > 1:
-		d.ids = append(d.ids, d.tokenizer.separator()...)
+	default:
+		if b.texts > 1 {
+			d.ids = append(d.ids, d.tokenizer.separator()...)
+		}
+		if err := d.tokenizer.encode(string(text), func(id uint) { d.ids = append(d.ids, uint16(id)) }); err != nil {
+			return err
+		}
 	}
-	return d.tokenizer.encode(string(text), func(id uint) { d.ids = append(d.ids, uint16(id)) })
+	d.ends = append(d.ends, d.Tokens())
+	return nil
 }
 
 func (b *builder) done() *Dataset {

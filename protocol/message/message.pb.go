@@ -488,7 +488,8 @@ type Data struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tokenizer     string                 `protobuf:"bytes,1,opt,name=tokenizer,proto3" json:"tokenizer,omitempty"`
 	Hash          []byte                 `protobuf:"bytes,2,opt,name=hash,proto3" json:"hash,omitempty"`
-	Seed          uint64                 `protobuf:"varint,3,opt,name=seed,proto3" json:"seed,omitempty"` // also the seed of the initial weights
+	Seed          uint64                 `protobuf:"varint,3,opt,name=seed,proto3" json:"seed,omitempty"`  // also the seed of the initial weights
+	Blobs         []*BlobRef             `protobuf:"bytes,4,rep,name=blobs,proto3" json:"blobs,omitempty"` // the texts as blobs, in order; none where everybody has the files
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -542,6 +543,13 @@ func (x *Data) GetSeed() uint64 {
 		return x.Seed
 	}
 	return 0
+}
+
+func (x *Data) GetBlobs() []*BlobRef {
+	if x != nil {
+		return x.Blobs
+	}
+	return nil
 }
 
 // Rules are the numbers that decide an epoch. Durations are in nanoseconds.
@@ -2694,11 +2702,12 @@ const file_protocol_message_message_proto_rawDesc = "" +
 	"\bboundary\x18\n" +
 	" \x01(\tR\bboundary\x12%\n" +
 	"\x0eboundary_width\x18\v \x01(\rR\rboundaryWidth\x12\x12\n" +
-	"\x04wire\x18\f \x01(\tR\x04wire\"L\n" +
+	"\x04wire\x18\f \x01(\tR\x04wire\"t\n" +
 	"\x04Data\x12\x1c\n" +
 	"\ttokenizer\x18\x01 \x01(\tR\ttokenizer\x12\x12\n" +
 	"\x04hash\x18\x02 \x01(\fR\x04hash\x12\x12\n" +
-	"\x04seed\x18\x03 \x01(\x04R\x04seed\"\xc8\t\n" +
+	"\x04seed\x18\x03 \x01(\x04R\x04seed\x12&\n" +
+	"\x05blobs\x18\x04 \x03(\v2\x10.iota.v1.BlobRefR\x05blobs\"\xc8\t\n" +
 	"\x05Rules\x12\x1f\n" +
 	"\vinner_steps\x18\x01 \x01(\rR\n" +
 	"innerSteps\x123\n" +
@@ -2953,47 +2962,48 @@ var file_protocol_message_message_proto_depIdxs = []int32{
 	5,  // 0: iota.v1.Manifest.model:type_name -> iota.v1.Model
 	6,  // 1: iota.v1.Manifest.data:type_name -> iota.v1.Data
 	7,  // 2: iota.v1.Manifest.rules:type_name -> iota.v1.Rules
-	0,  // 3: iota.v1.TaskID.kind:type_name -> iota.v1.TaskKind
-	8,  // 4: iota.v1.Task.id:type_name -> iota.v1.TaskID
-	3,  // 5: iota.v1.Task.inputs:type_name -> iota.v1.BlobRef
-	10, // 6: iota.v1.Task.plan:type_name -> iota.v1.Plan
-	17, // 7: iota.v1.Task.log:type_name -> iota.v1.Receipt
-	12, // 8: iota.v1.Order.welcome:type_name -> iota.v1.Welcome
-	9,  // 9: iota.v1.Order.task:type_name -> iota.v1.Task
-	13, // 10: iota.v1.Order.ack:type_name -> iota.v1.Ack
-	14, // 11: iota.v1.Order.refusal:type_name -> iota.v1.Refusal
-	15, // 12: iota.v1.Order.cancel:type_name -> iota.v1.Cancel
-	16, // 13: iota.v1.Order.finished:type_name -> iota.v1.Finished
-	8,  // 14: iota.v1.Ack.task:type_name -> iota.v1.TaskID
-	8,  // 15: iota.v1.Refusal.task:type_name -> iota.v1.TaskID
-	8,  // 16: iota.v1.Cancel.task:type_name -> iota.v1.TaskID
-	8,  // 17: iota.v1.Receipt.task:type_name -> iota.v1.TaskID
-	3,  // 18: iota.v1.Receipt.outputs:type_name -> iota.v1.BlobRef
-	18, // 19: iota.v1.Receipt.summed:type_name -> iota.v1.Summed
-	1,  // 20: iota.v1.Receipt.fault:type_name -> iota.v1.Fault
-	19, // 21: iota.v1.Receipt.sources:type_name -> iota.v1.SourceStats
-	10, // 22: iota.v1.Receipt.plan:type_name -> iota.v1.Plan
-	18, // 23: iota.v1.Receipt.slots:type_name -> iota.v1.Summed
-	18, // 24: iota.v1.Receipt.waiting:type_name -> iota.v1.Summed
-	17, // 25: iota.v1.Receipt.replayed:type_name -> iota.v1.Receipt
-	22, // 26: iota.v1.Event.tick:type_name -> iota.v1.Tick
-	23, // 27: iota.v1.Event.restarted:type_name -> iota.v1.Restarted
-	24, // 28: iota.v1.Event.stop:type_name -> iota.v1.Stop
-	25, // 29: iota.v1.Event.register:type_name -> iota.v1.Register
-	26, // 30: iota.v1.Event.gone:type_name -> iota.v1.Gone
-	27, // 31: iota.v1.Event.heartbeat:type_name -> iota.v1.Heartbeat
-	20, // 32: iota.v1.Event.result:type_name -> iota.v1.Result
-	2,  // 33: iota.v1.Register.role:type_name -> iota.v1.Role
-	25, // 34: iota.v1.Envelope.register:type_name -> iota.v1.Register
-	27, // 35: iota.v1.Envelope.heartbeat:type_name -> iota.v1.Heartbeat
-	20, // 36: iota.v1.Envelope.result:type_name -> iota.v1.Result
-	11, // 37: iota.v1.Outbound.order:type_name -> iota.v1.Order
-	3,  // 38: iota.v1.Outbound.release:type_name -> iota.v1.BlobRef
-	39, // [39:39] is the sub-list for method output_type
-	39, // [39:39] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	3,  // 3: iota.v1.Data.blobs:type_name -> iota.v1.BlobRef
+	0,  // 4: iota.v1.TaskID.kind:type_name -> iota.v1.TaskKind
+	8,  // 5: iota.v1.Task.id:type_name -> iota.v1.TaskID
+	3,  // 6: iota.v1.Task.inputs:type_name -> iota.v1.BlobRef
+	10, // 7: iota.v1.Task.plan:type_name -> iota.v1.Plan
+	17, // 8: iota.v1.Task.log:type_name -> iota.v1.Receipt
+	12, // 9: iota.v1.Order.welcome:type_name -> iota.v1.Welcome
+	9,  // 10: iota.v1.Order.task:type_name -> iota.v1.Task
+	13, // 11: iota.v1.Order.ack:type_name -> iota.v1.Ack
+	14, // 12: iota.v1.Order.refusal:type_name -> iota.v1.Refusal
+	15, // 13: iota.v1.Order.cancel:type_name -> iota.v1.Cancel
+	16, // 14: iota.v1.Order.finished:type_name -> iota.v1.Finished
+	8,  // 15: iota.v1.Ack.task:type_name -> iota.v1.TaskID
+	8,  // 16: iota.v1.Refusal.task:type_name -> iota.v1.TaskID
+	8,  // 17: iota.v1.Cancel.task:type_name -> iota.v1.TaskID
+	8,  // 18: iota.v1.Receipt.task:type_name -> iota.v1.TaskID
+	3,  // 19: iota.v1.Receipt.outputs:type_name -> iota.v1.BlobRef
+	18, // 20: iota.v1.Receipt.summed:type_name -> iota.v1.Summed
+	1,  // 21: iota.v1.Receipt.fault:type_name -> iota.v1.Fault
+	19, // 22: iota.v1.Receipt.sources:type_name -> iota.v1.SourceStats
+	10, // 23: iota.v1.Receipt.plan:type_name -> iota.v1.Plan
+	18, // 24: iota.v1.Receipt.slots:type_name -> iota.v1.Summed
+	18, // 25: iota.v1.Receipt.waiting:type_name -> iota.v1.Summed
+	17, // 26: iota.v1.Receipt.replayed:type_name -> iota.v1.Receipt
+	22, // 27: iota.v1.Event.tick:type_name -> iota.v1.Tick
+	23, // 28: iota.v1.Event.restarted:type_name -> iota.v1.Restarted
+	24, // 29: iota.v1.Event.stop:type_name -> iota.v1.Stop
+	25, // 30: iota.v1.Event.register:type_name -> iota.v1.Register
+	26, // 31: iota.v1.Event.gone:type_name -> iota.v1.Gone
+	27, // 32: iota.v1.Event.heartbeat:type_name -> iota.v1.Heartbeat
+	20, // 33: iota.v1.Event.result:type_name -> iota.v1.Result
+	2,  // 34: iota.v1.Register.role:type_name -> iota.v1.Role
+	25, // 35: iota.v1.Envelope.register:type_name -> iota.v1.Register
+	27, // 36: iota.v1.Envelope.heartbeat:type_name -> iota.v1.Heartbeat
+	20, // 37: iota.v1.Envelope.result:type_name -> iota.v1.Result
+	11, // 38: iota.v1.Outbound.order:type_name -> iota.v1.Order
+	3,  // 39: iota.v1.Outbound.release:type_name -> iota.v1.BlobRef
+	40, // [40:40] is the sub-list for method output_type
+	40, // [40:40] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_protocol_message_message_proto_init() }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/iota-train/iota/learn/data"
 	"github.com/iota-train/iota/learn/model"
 	"github.com/iota-train/iota/learn/optim"
 	"github.com/iota-train/iota/learn/tensor"
@@ -75,14 +76,13 @@ func Check(m *message.Manifest) error {
 			return fmt.Errorf("rules: %s is %d: use 1 to %d", n.name, n.value, n.max)
 		}
 	}
-	if err := checkPay(r); err != nil {
-		return err
+	for _, err := range []error{checkPay(r), checkAudits(r), checkData(m.GetData())} {
+		if err != nil {
+			return err
+		}
 	}
 	if r.GetHeldOutPerEpoch() > r.GetHeldOut() {
 		return fmt.Errorf("rules: %d held-out micro-batches per epoch, but there are %d", r.GetHeldOutPerEpoch(), r.GetHeldOut())
-	}
-	if err := checkAudits(r); err != nil {
-		return err
 	}
 	if q := r.GetQuorum(); !(q > 0 && q <= 1) {
 		return fmt.Errorf("rules: quorum is %v: use a share above 0, at most 1", q)
@@ -136,6 +136,22 @@ func checkPay(r *message.Rules) error {
 	} {
 		if n.value > n.max {
 			return fmt.Errorf("rules: %s is %d: use 0 to %d", n.name, n.value, n.max)
+		}
+	}
+	return nil
+}
+
+// maxBlobs bounds the blobs of a run's data: a manifest has to fit into a message.
+const maxBlobs = 1 << 16
+
+// checkData returns an error unless the blobs of the data are chunks.
+func checkData(d *message.Data) error {
+	if n := len(d.GetBlobs()); n > maxBlobs {
+		return fmt.Errorf("data: %d blobs: use at most %d", n, maxBlobs)
+	}
+	for i, ref := range d.GetBlobs() {
+		if len(ref.GetHash()) != 32 || ref.GetSize() < 1 || ref.GetSize() > data.MaxChunk {
+			return fmt.Errorf("data: blob %d has a hash of %d bytes and a size of %d: use 32, and 1 to %d", i, len(ref.GetHash()), ref.GetSize(), data.MaxChunk)
 		}
 	}
 	return nil
