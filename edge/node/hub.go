@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/iota-train/iota/edge/journal"
+	"github.com/iota-train/iota/edge/store"
 	"github.com/iota-train/iota/edge/transport"
 	"github.com/iota-train/iota/protocol/message"
 	"github.com/iota-train/iota/role/orchestrator"
@@ -20,6 +21,8 @@ type HubConfig struct {
 	Blobs   HubBlobs
 	Ledger  string // path of the file that keeps the ledger; "" for none
 	Log     *slog.Logger
+	// Grace is how old a blob must be that nothing names before it is removed; 0 for the default.
+	Grace time.Duration
 }
 
 // Hub drives the orchestrator of one run. Serve runs it; the other methods may be called by many goroutines.
@@ -29,13 +32,24 @@ type Hub struct {
 	stop   chan bool
 	peers  map[string]*peer // by key; owned by the goroutine of Serve
 
-	mu      sync.Mutex // guards the machine against readers
-	machine *machine
+	mu       sync.Mutex // guards the machine against readers, and doomed and lacking
+	machine  *machine
+	doomed   map[store.Hash]bool // blobs that are about to be deleted: no receipt may name one
+	lacking  error               // why the run waits for room, nil if it does not
+	offers   map[store.Hash]bool // the blobs of the run's data, which always stay
+	sweeping chan struct{}       // holds a token when there is something to delete
 
-	base     time.Duration // run time when this process took up the run
-	started  time.Time
-	last     time.Time // of the last event
-	epoch    uint64    // of the newest snapshot
+	base    time.Duration // run time when this process took up the run
+	started time.Time
+	last    time.Time // of the last event
+
+	waiting    bool            // for room in the store
+	waited     time.Time       // since when
+	standstill time.Duration   // for which this process waited so far
+	hurry      context.Context // ends with Stop: nothing is waited for any more
+	hasten     context.CancelFunc
+
+	epoch    uint64 // of the newest snapshot
 	snapshot time.Duration
 	previous uint64 // seq of the snapshot before the newest one
 	archived uint64
@@ -62,11 +76,21 @@ func OpenHub(c HubConfig) (*Hub, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.Grace == 0 {
+		c.Grace = defaultGrace
+	}
 	h := &Hub{
+		doomed: map[store.Hash]bool{}, offers: map[store.Hash]bool{}, sweeping: make(chan struct{}, 1),
 		HubConfig: c, events: make(chan arrival, maxEvents), stop: make(chan bool, 1), peers: map[string]*peer{},
 		machine: m, base: m.now, epoch: m.core.Epoch, snapshot: m.now, archived: m.seq,
 	}
-	h.deleteReleased()
+	h.hurry, h.hasten = context.WithCancel(context.Background())
+	for _, ref := range m.manifest.GetData().GetBlobs() {
+		if hash, ok := hashOf(ref); ok {
+			h.offers[hash] = true
+		}
+	}
+	h.doom()
 	return h, h.keepLedger()
 }
 
@@ -74,7 +98,9 @@ func OpenHub(c HubConfig) (*Hub, error) {
 func (h *Hub) View() orchestrator.View {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.machine.core.View()
+	v := h.machine.core.View()
+	h.shortage(&v)
+	return v
 }
 
 // Chain returns the last link of the chain.
@@ -101,6 +127,7 @@ func (h *Hub) Checkpoints() [][]byte {
 
 // Stop asks for the end of the run: after the running epoch, or at once. Serve returns when it is reached.
 func (h *Hub) Stop(atOnce bool) {
+	h.hasten()
 	select {
 	case h.stop <- atOnce:
 	default:
@@ -121,6 +148,7 @@ func (h *Hub) Serve(ctx context.Context, l transport.Listener) error {
 		}
 	}
 	tasks.Go(func() { h.accept(serving, &tasks, l) })
+	tasks.Go(func() { h.keepHouse(serving) })
 	err := h.loop(serving)
 	h.dismiss()
 	return err
@@ -147,13 +175,17 @@ func (h *Hub) Suspend() error { return h.keepSnapshot() }
 // collect waits for an event and returns it with those that wait behind it.
 func (h *Hub) collect(ctx context.Context, tick <-chan time.Time) ([]arrival, error) {
 	var batch []arrival
+	events := h.events
+	if h.blocked() {
+		events = nil
+	}
 	select {
-	case a := <-h.events:
+	case a := <-events:
 		batch = append(batch, a)
 	case atOnce := <-h.stop:
 		batch = append(batch, arrival{event: &message.Event{Kind: &message.Event_Stop{Stop: &message.Stop{AtOnce: atOnce}}}})
 	case <-tick:
-		if time.Since(h.last) >= tickEvery/2 {
+		if !h.waiting && time.Since(h.last) >= tickEvery/2 {
 			batch = append(batch, arrival{event: &message.Event{Kind: &message.Event_Tick{Tick: &message.Tick{}}}})
 		}
 	case <-ctx.Done():
@@ -195,7 +227,7 @@ func (h *Hub) gather(ctx context.Context, batch []arrival) []arrival {
 func (h *Hub) commit(ctx context.Context, batch []arrival) error {
 	var records []journal.Record
 	var out []*message.Outbound
-	now := h.base + time.Since(h.started)
+	now := h.runTime()
 	h.mu.Lock()
 	for _, a := range batch {
 		for _, event := range h.admit(ctx, a) {
@@ -214,10 +246,10 @@ func (h *Hub) commit(ctx context.Context, batch []arrival) error {
 		return nil
 	}
 	h.last = time.Now()
-	if err := h.Journal.Append(records); err != nil {
+	if err := h.patiently(ctx, func() error { return h.Journal.Append(records) }); err != nil {
 		return fmt.Errorf("journal %d events: %w", len(records), err)
 	}
-	if err := h.writeLedger(); err != nil {
+	if err := h.writeLedger(ctx); err != nil {
 		return err
 	}
 	for _, o := range out {
@@ -225,7 +257,9 @@ func (h *Hub) commit(ctx context.Context, batch []arrival) error {
 			h.send(o.GetTo(), order)
 		}
 	}
-	h.deleteReleased()
+	h.mu.Lock()
+	h.doom()
+	h.mu.Unlock()
 	if h.machine.core.Epoch != h.epoch && now-h.snapshot >= snapshotEvery {
 		return h.keepSnapshot()
 	}
@@ -249,6 +283,11 @@ func (h *Hub) keepSnapshot() error {
 	if err == nil {
 		err = h.Journal.WriteSnapshot(s)
 	}
+	if isFull(err) {
+		h.Log.Warn("no room for a snapshot: the journal has what it would say", "err", err)
+		h.snapshot = h.machine.now
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("snapshot after event %d: %w", h.machine.seq, err)
 	}
@@ -260,16 +299,6 @@ func (h *Hub) keepSnapshot() error {
 	}
 	h.archived = before
 	return h.Journal.Archive(before)
-}
-
-// deleteReleased removes the blobs that nothing needs any longer. The events that say so are durable.
-func (h *Hub) deleteReleased() {
-	for hash := range h.machine.release {
-		if err := h.Blobs.Delete(hash); err != nil {
-			h.Log.Warn("blob stays", "err", err)
-		}
-	}
-	clear(h.machine.release)
 }
 
 // accept lets participants in until ctx ends.

@@ -76,8 +76,12 @@ func (c *client) closed() {
 }
 
 // hubServing runs a hub until the test ends.
-func hubServing(t *testing.T) (*site, *node.Hub) {
+func hubServing(t *testing.T) (*site, *node.Hub) { return hubOf(t, func(*site) {}) }
+
+// hubOf is hubServing of a site that was prepared.
+func hubOf(t *testing.T, prepare func(*site)) (*site, *node.Hub) {
 	s := newSite(t, 1)
+	prepare(s)
 	h := s.open()
 	ended := make(chan error)
 	l, err := s.links.Listen()

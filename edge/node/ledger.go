@@ -3,6 +3,7 @@ package node
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
@@ -50,13 +51,16 @@ func (h *Hub) keepLedger() error {
 }
 
 // writeLedger appends the pages whose events are durable now. A file that somebody removed meanwhile is written again: no
-// run ends for it.
-func (h *Hub) writeLedger() error {
+// run ends for it. One that does not fit is written again when there is room.
+func (h *Hub) writeLedger(ctx context.Context) error {
 	pages := h.pages
 	if h.pages = nil; len(pages) == 0 {
 		return nil
 	}
 	err := h.ledger.write(pages)
+	if isFull(err) {
+		return h.patiently(ctx, func() error { return h.ledger.rewrite(h.Journal) })
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		h.Log.Warn("the ledger was removed: it is written again from the journal")
 		err = h.ledger.rewrite(h.Journal)

@@ -32,11 +32,18 @@ type Journal interface {
 	Archive(before uint64) error
 }
 
-// HubBlobs is the store as the orchestrator's side sees it. The store hashed every blob when it was put.
+// HubBlobs is the store as the orchestrator's side sees it.
 type HubBlobs interface {
 	// Size returns the bytes of a stored blob.
 	Size(ctx context.Context, h store.Hash) (uint64, error)
+	// Verify reads a blob and compares its size and hash.
+	Verify(ctx context.Context, h store.Hash, size uint64) error
 	Delete(h store.Hash) error
+	// DeleteBefore removes a blob that was last put before that time and that no upload owns.
+	DeleteBefore(h store.Hash, before time.Time) (bool, error)
+	Each(ctx context.Context, fn func(store.Info) error) error
+	// LastRefusal returns when a blob last did not fit, and the error that its sender got.
+	LastRefusal() (time.Time, error)
 }
 
 // Blobs is the store as a miner sees it, perhaps behind a link. What Get returns has the hash and the size that were

@@ -3,10 +3,13 @@ package node_test
 import (
 	"context"
 	"crypto/ed25519"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -39,12 +42,20 @@ var text = sync.OnceValue(func() *data.Dataset {
 	return d
 })
 
+// blobs is a store as both sides see it.
+type blobs interface {
+	node.HubBlobs
+	node.Blobs
+}
+
 // site is a run of the smallest model: a journal, a store and a network that outlive hubs and miners.
 type site struct {
 	t        *testing.T
 	manifest *message.Manifest
 	journal  *dying
-	blobs    *store.Memory
+	blobs    blobs
+	grace    time.Duration
+	log      *slog.Logger
 	links    *transport.Network
 	gate     node.Gate
 	ledger   string   // its file
@@ -70,7 +81,7 @@ func newSite(t *testing.T, epochs uint32) *site {
 	s := &site{
 		t: t, manifest: m, journal: &dying{Memory: journal.NewMemory()}, blobs: store.NewMemory(1 << 30),
 		links: transport.NewNetwork(transport.Link{}), gate: node.NewGate(2), states: make([][]byte, 16),
-		ledger: filepath.Join(t.TempDir(), "ledger"),
+		ledger: filepath.Join(t.TempDir(), "ledger"), log: quiet,
 	}
 	if err := node.Begin(s.journal, m, [32]byte{9}); err != nil {
 		t.Fatal(err)
@@ -81,7 +92,7 @@ func newSite(t *testing.T, epochs uint32) *site {
 // open takes up the run as a new process would.
 func (s *site) open() *node.Hub {
 	s.t.Helper()
-	h, err := node.OpenHub(node.HubConfig{Journal: s.journal, Blobs: s.blobs, Ledger: s.ledger, Log: quiet})
+	h, err := node.OpenHub(node.HubConfig{Journal: s.journal, Blobs: s.blobs, Ledger: s.ledger, Grace: s.grace, Log: s.log})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -185,6 +196,7 @@ type dying struct {
 	*journal.Memory
 	die   func() bool // asked before a group is written
 	after bool        // dies after writing the group, before anything leaves
+	full  func() bool // asked before: no room
 }
 
 var errDied = errDying{}
@@ -194,6 +206,9 @@ type errDying struct{}
 func (errDying) Error() string { return "died" }
 
 func (d *dying) Append(batch []journal.Record) error {
+	if d.full != nil && d.full() {
+		return fmt.Errorf("write: %w", syscall.ENOSPC)
+	}
 	dies := d.die != nil && d.die()
 	if dies && !d.after {
 		return errDied

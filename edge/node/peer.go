@@ -176,7 +176,11 @@ func (h *Hub) verify(ctx context.Context, key []byte, e *message.Envelope) (*mes
 			return nil, nil, err
 		}
 		event.Kind = &message.Event_Result{Result: kind.Result}
-		return event, receipt, h.checkStored(ctx, receipt)
+		err = h.checkStored(ctx, receipt)
+		if err == nil {
+			err = h.checkContent(ctx, receipt)
+		}
+		return event, receipt, err
 	default:
 		return nil, nil, errors.New("a message of unknown kind")
 	}
@@ -203,6 +207,18 @@ func (h *Hub) checkStored(ctx context.Context, r *message.Receipt) error {
 		}
 	}
 	return nil
+}
+
+// checkStays is checkStored, and no blob may be doomed.
+func (h *Hub) checkStays(ctx context.Context, r *message.Receipt) error {
+	if r.GetTask().GetKind().Stored() {
+		for _, ref := range r.GetOutputs() {
+			if hash, ok := hashOf(ref); ok && h.doomed[hash] {
+				return fmt.Errorf("%s: output %s was released, and is being deleted", r.GetTask().Key(), hash.Short())
+			}
+		}
+	}
+	return h.checkStored(ctx, r)
 }
 
 // admit turns what arrived into the events that the core is to see.
@@ -232,8 +248,8 @@ func (h *Hub) admit(ctx context.Context, a arrival) []*message.Event {
 		return nil
 	}
 	if a.receipt != nil {
-		// The blobs that the reader saw may have been deleted since, by this goroutine.
-		if err := h.checkStored(ctx, a.receipt); err != nil {
+		// The blobs that the reader saw may have been deleted since, or be about to be.
+		if err := h.checkStays(ctx, a.receipt); err != nil {
 			h.Log.Warn("connection closed", "miner", message.Short(p.key), "err", err)
 			p.close()
 			return nil

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/iota-train/iota/edge/node"
 	"github.com/iota-train/iota/role/orchestrator"
 )
 
@@ -92,19 +91,4 @@ func TestStopEndsTheRunAndItGoesOnLater(t *testing.T) {
 	}
 	s.leave()
 	s.check(h)
-}
-
-func TestFullDiskEndsTheRunAndLosesNothing(t *testing.T) {
-	s := newSite(t, 3)
-	h := s.open()
-	n := 0
-	s.journal.die = func() bool { n++; return n > 40 }
-	s.start(3)
-	if err := s.serve(h); !errors.Is(err, errDied) {
-		t.Fatalf("got %v", err)
-	}
-	s.leave()
-	if v, err := node.Verify(s.journal); err != nil || v.Events == 0 {
-		t.Fatalf("%d events: %v", v.Events, err)
-	}
 }

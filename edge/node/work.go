@@ -29,7 +29,7 @@ func (m *Miner) work(ctx context.Context) error {
 		}
 		var done []upload
 		if j := m.orders.pop(); j != nil {
-			done, err = m.perform(j)
+			done, err = m.perform(ctx, j)
 		}
 		m.Gate.leave()
 		if err != nil {
@@ -47,7 +47,7 @@ func (m *Miner) work(ctx context.Context) error {
 
 // perform carries out one order. An order that makes no sense to the worker changes nothing: the orchestrator's lease
 // on it runs out, and its operator reads why.
-func (m *Miner) perform(j *job) ([]upload, error) {
+func (m *Miner) perform(ctx context.Context, j *job) ([]upload, error) {
 	switch kind := j.order.GetKind().(type) {
 	case *message.Order_Ack:
 		results, err := m.worker.Acknowledge(kind.Ack)
@@ -66,12 +66,12 @@ func (m *Miner) perform(j *job) ([]upload, error) {
 	case *message.Order_Cancel:
 		m.worker.Drop(kind.Cancel.GetTask(), kind.Cancel.GetAttempt()) // without a task: everything
 	case *message.Order_Task:
-		return m.do(kind.Task, j.inputs)
+		return m.do(ctx, kind.Task, j.inputs)
 	}
 	return nil, nil
 }
 
-func (m *Miner) do(t *message.Task, inputs [][]byte) ([]upload, error) {
+func (m *Miner) do(ctx context.Context, t *message.Task, inputs [][]byte) ([]upload, error) {
 	result, outputs, err := m.worker.Do(t, inputs)
 	m.acksSeen.Store(m.worker.AcksSeen())
 	if err != nil {
@@ -82,7 +82,8 @@ func (m *Miner) do(t *message.Task, inputs [][]byte) ([]upload, error) {
 	}
 	kind := t.GetId().GetKind()
 	if kind == message.TaskKind_INSTALL && m.Save != nil {
-		if err := m.Save(m.worker.Save()); err != nil {
+		state := m.worker.Save()
+		if err := whileFull(ctx, m.full, func() error { return m.Save(state) }); err != nil {
 			return nil, fmt.Errorf("save miner state: %w", err)
 		}
 	}
@@ -109,13 +110,28 @@ func (m *Miner) upload(ctx context.Context) error {
 	}
 }
 
+// put stores a blob. It waits for a store that has no room. A blob whose name somebody took for other bytes is left to
+// the orchestrator, which looks, and to whoever fetches it, who reports it.
 func (m *Miner) put(ctx context.Context, b message.Blob, durable bool) error {
 	put := m.Blobs.Put
 	if durable {
 		put = m.Blobs.PutDurable
 	}
-	_, err := put(ctx, b)
+	err := whileFull(ctx, m.full, func() error { _, err := put(ctx, b); return err })
+	if errors.Is(err, store.ErrCorrupt) {
+		m.Log.Warn("an output is not stored as it should be", "err", err)
+		return nil
+	}
 	return err
+}
+
+// full notes that the miner waits for room, or no longer does.
+func (m *Miner) full(err error) {
+	if err == nil {
+		m.Log.Info("there is room again")
+		return
+	}
+	m.Log.Warn("no room: the miner waits until there is", "err", err)
 }
 
 // fetch gets a task's inputs. One that is missing or corrupt stays nil, which the worker reports; so does an empty

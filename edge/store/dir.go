@@ -21,6 +21,7 @@ import (
 // process killed at any moment leaves no half blob under a hash. One process at a time may own the folder; within it all
 // methods may be called by many goroutines.
 type Dir struct {
+	refusal
 	root string
 	// create opens a new temporary file; tests replace it to inject failing disks.
 	create func(dir string) (file, error)
@@ -88,14 +89,14 @@ func (d *Dir) put(ctx context.Context, blob message.Blob, durable bool) (Hash, e
 		return h, nil
 	}
 	if err := d.room(h, uint64(len(b))); err != nil {
-		return Hash{}, err
+		return Hash{}, d.remember(err)
 	}
 	if err := d.write(h, b, durable); errors.Is(err, ErrFull) {
-		return Hash{}, err
+		return Hash{}, d.remember(err)
 	} else if err != nil {
 		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-			return Hash{}, fmt.Errorf("store blob %s of %d bytes in %s: no space left on disk: %w",
-				h.Short(), len(b), d.root, ErrFull)
+			return Hash{}, d.remember(fmt.Errorf("store blob %s of %d bytes in %s: no space left on disk: %w",
+				h.Short(), len(b), d.root, ErrFull))
 		}
 		return Hash{}, fmt.Errorf("store blob %s: %w", h.Short(), err)
 	}

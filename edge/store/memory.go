@@ -12,6 +12,7 @@ import (
 // Memory is a store of bounded capacity in this process. It copies nothing: whoever puts a blob, and whoever gets one,
 // shares it with the store, and from then on nobody may write to it. All methods may be called by many goroutines.
 type Memory struct {
+	refusal
 	capacity uint64
 
 	mu    sync.RWMutex
@@ -43,7 +44,7 @@ func (m *Memory) Put(ctx context.Context, b message.Blob) (Hash, error) {
 		return h, nil
 	}
 	if size > m.capacity-m.used {
-		return Hash{}, full(h, size, m.used, m.capacity)
+		return Hash{}, m.remember(full(h, size, m.used, m.capacity))
 	}
 	m.blobs[h] = held{b.Bytes(), time.Now()}
 	m.used += size

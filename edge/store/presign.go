@@ -23,7 +23,7 @@ func (s *S3) PresignPut(ctx context.Context, h Hash, size uint64, expires time.D
 		return "", fmt.Errorf("store blob %s of %d bytes: more than %d are not taken in one request", h.Short(), size, uint64(MaxPresigned))
 	}
 	if err := s.claim(h, size, time.Now().Add(expires)); err != nil {
-		return "", err
+		return "", s.remember(err)
 	}
 	signed := http.Header{}
 	signed.Set("Content-Length", strconv.FormatUint(size, 10))

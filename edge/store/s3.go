@@ -44,6 +44,7 @@ func (c S3Config) GoString() string { return c.String() }
 // may own a prefix; within it all methods may be called by many goroutines. It remembers which blobs there are, so that
 // Size and Delete need not ask first; what others put by a presigned address is learned when it is asked for or listed.
 type S3 struct {
+	refusal
 	place    string
 	bucket   string
 	prefix   string
@@ -115,7 +116,7 @@ func (s *S3) Close() { s.watch.close() }
 func (s *S3) Put(ctx context.Context, blob message.Blob) (Hash, error) {
 	h, b := Hash(blob.Hash()), blob.Bytes()
 	if err := s.begin(h, uint64(len(b))); err != nil {
-		return Hash{}, err
+		return Hash{}, s.remember(err)
 	}
 	_, err := s.client.Client.PutObject(ctx, s.bucket, s.name(h), bytes.NewReader(b), int64(len(b)), minio.PutObjectOptions{
 		PartSize: partSize, NumThreads: 4, ContentType: "application/octet-stream",
@@ -124,7 +125,7 @@ func (s *S3) Put(ctx context.Context, blob message.Blob) (Hash, error) {
 	})
 	s.end(h, uint64(len(b)), err == nil)
 	if err != nil {
-		return Hash{}, fmt.Errorf("store blob %s: %w", h.Short(), told(ctx, err))
+		return Hash{}, s.remember(fmt.Errorf("store blob %s: %w", h.Short(), told(ctx, err)))
 	}
 	return h, nil
 }

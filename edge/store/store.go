@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/zeebo/blake3"
@@ -64,6 +65,30 @@ func each(all []Info, fn func(Info) error) error {
 		}
 	}
 	return nil
+}
+
+// refusal remembers when a blob last did not fit.
+type refusal struct {
+	mu  sync.Mutex
+	at  time.Time
+	err error
+}
+
+// LastRefusal returns when a blob last did not fit, and the error that its sender got; nil if all did.
+func (r *refusal) LastRefusal() (time.Time, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.at, r.err
+}
+
+// remember keeps an error for lack of room, and returns it.
+func (r *refusal) remember(err error) error {
+	if errors.Is(err, ErrFull) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.at, r.err = time.Now(), err
+	}
+	return err
 }
 
 // full says in one line that a blob does not fit.
