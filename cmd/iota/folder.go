@@ -26,10 +26,13 @@ import (
 //	miners/N/key, state       of each miner, if they are in the same process
 //	validators/N/key          of each validator, likewise
 //	run.json                  what it is, for people
+//
+// The journal may be in a database instead, and the blobs in a bucket.
 type folder struct {
 	path    string
-	journal *journal.File
-	blobs   *store.Dir
+	journal node.Journal
+	blobs   blobs
+	closers []func()
 }
 
 // openFolder opens a run's folder, or makes one. The journal is its lock.
@@ -49,7 +52,7 @@ func openFolder(path string) (*folder, error) {
 		j.Close()
 		return nil, err
 	}
-	return &folder{path, j, blobs}, nil
+	return &folder{path, j, blobs, []func(){func() { j.Close() }}}, nil
 }
 
 const (
@@ -96,7 +99,12 @@ func usable(path string) error {
 	return nil
 }
 
-func (f *folder) close() { f.journal.Close() }
+// close gives up what was opened, last things first.
+func (f *folder) close() {
+	for _, c := range slices.Backward(f.closers) {
+		c()
+	}
+}
 
 func (f *folder) miner(i int) string { return filepath.Join(f.path, "miners", strconv.Itoa(i+1)) }
 

@@ -23,7 +23,7 @@ import (
 	"github.com/iota-train/iota/role/validator"
 )
 
-// blobs is what a network in one process needs of its store.
+// blobs is what the orchestrator's process needs of its store.
 type blobs interface {
 	node.HubBlobs
 	node.Blobs

@@ -26,6 +26,7 @@ import (
 // orchestratorOptions are the flags of `iota orchestrator`, and so the keys of a run.yaml.
 type orchestratorOptions struct {
 	options
+	place
 	serve, public string
 	admit         []string
 	dryRun        bool
@@ -52,6 +53,7 @@ func orchestratorCommand() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&config, "config", "", "file of flags, as iota init writes it; the command line overrides it")
 	f.StringVar(&o.dir, "dir", "", "keep the run in this folder, and take it up from there")
+	f.BoolVar(&o.standby, "standby", false, "wait until the orchestrator that has the run ends, and take over then")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print stages, memory and traffic, and start nothing")
 	o.networkFlags(c)
 	return c
@@ -64,6 +66,9 @@ func (o *orchestratorOptions) networkFlags(c *cobra.Command) {
 	f.StringVar(&o.serve, "serve", ":4040", "address for miners and validators")
 	f.StringVar(&o.public, "public", "", "HOST:PORT at which miners reach --serve, for the join string (default: --serve, or this machine's name)")
 	f.StringArrayVar(&o.admit, "admit", nil, "public key that may join; repeatable (default: everybody may)")
+	f.StringVar(&o.journal, "journal", "", "postgres://USER@HOST/DATABASE to keep the journal there (default: in --dir)")
+	f.StringVar(&o.store, "store", "", "s3://ENDPOINT/BUCKET/PREFIX to keep blobs there (default: in --dir)")
+	f.StringVar(&o.room, "room", "", "most that blobs may take, as in 200GB (default: what there is)")
 	f.StringVar(&o.listen, "listen", defaultListen, "address of the read-only status page, or off")
 	f.StringVar(&o.link, "link", "", "RATE,DELAY of a miner's link, as in 80mbit,50ms: what --dry-run reckons with")
 }
@@ -74,7 +79,10 @@ func (o *orchestratorOptions) run(ctx context.Context, stdout, stderr io.Writer)
 	if err != nil {
 		return err
 	}
-	if err := o.check(c); err != nil {
+	if err := o.options.check(c); err != nil {
+		return err
+	}
+	if err := o.place.check(); err != nil {
 		return err
 	}
 	admit, err := admission(o.admit)
@@ -92,7 +100,10 @@ func (o *orchestratorOptions) run(ctx context.Context, stdout, stderr io.Writer)
 		return o.plan(stdout, c, text)
 	}
 	log := newLog(stderr)
-	r, err := o.open(c, text, log)
+	r, err := o.open(ctx, c, text, log)
+	if ctx.Err() != nil {
+		return nil // a standby that is no longer needed
+	}
 	if err != nil {
 		return explain(err)
 	}
@@ -110,26 +121,33 @@ type hosted struct {
 }
 
 // open takes up the run of the folder, or begins one.
-func (o *orchestratorOptions) open(c model.Config, text *data.Dataset, log *slog.Logger) (*hosted, error) {
-	f, err := openFolder(o.dir)
+func (o *orchestratorOptions) open(ctx context.Context, c model.Config, text *data.Dataset, log *slog.Logger) (*hosted, error) {
+	f, err := o.place.open(ctx, o.dir, log)
 	if err != nil {
 		return nil, err
 	}
 	r := &hosted{folder: f, log: log}
-	if err := r.begin(o, c, text); err != nil {
+	if err := r.begin(ctx, o, c, text); err != nil {
 		f.close()
 		return nil, err
 	}
 	return r, nil
 }
 
-func (r *hosted) begin(o *orchestratorOptions, c model.Config, text *data.Dataset) error {
+func (r *hosted) begin(ctx context.Context, o *orchestratorOptions, c model.Config, text *data.Dataset) error {
 	want, secret, err := o.manifest(c, text)
 	if err != nil {
 		return err
 	}
+	// Stored again at every start: blobs that are there cost little, and missing ones would keep every newcomer out.
+	if want.Data.Blobs, err = node.StoreData(ctx, r.folder.blobs, text); err != nil {
+		return err
+	}
 	if r.manifest, err = o.takeUp(r.folder.journal, want, secret); err != nil {
 		return err
+	}
+	if len(r.manifest.GetData().GetBlobs()) == 0 {
+		return fmt.Errorf("%s holds a run of iota up, whose text others cannot get: start another one in another --dir", o.dir)
 	}
 	if r.key, err = loadKey(filepath.Join(o.dir, keyName), freshKey); err != nil {
 		return err
@@ -151,9 +169,11 @@ func (r *hosted) serve(ctx context.Context, o *orchestratorOptions, admit func(e
 	if err != nil {
 		return fmt.Errorf("%w: choose another address with --serve", err)
 	}
-	server, err := remote.NewServer(remote.ServerConfig{
+	config := remote.ServerConfig{
 		Key: r.key, Manifest: message.Encode(r.manifest), Status: r.status, Blobs: r.folder.blobs, Admit: admit, Log: r.log,
-	})
+	}
+	config.Bucket, _ = r.folder.blobs.(remote.Bucket)
+	server, err := remote.NewServer(config)
 	if err != nil {
 		l.Close()
 		return err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/iota-train/iota/edge/node"
 	"github.com/iota-train/iota/edge/remote"
+	"github.com/iota-train/iota/edge/store"
 	"github.com/iota-train/iota/edge/transport"
 	"github.com/iota-train/iota/learn/kernel"
 	"github.com/iota-train/iota/protocol/message"
@@ -132,24 +133,26 @@ func (p *participant) prepare(ctx context.Context, client *remote.Client, key ed
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: use the release that the orchestrator has", err)
 	}
-	text, err := fetchText(ctx, client, m)
+	home := filepath.Join(p.dir, m.GetRun())
+	if err := os.MkdirAll(home, 0o755); err != nil {
+		return nil, nil, err
+	}
+	blobs := blobsOf(client)
+	text, err := node.FetchData(ctx, blobs, m.GetData(), filepath.Join(home, "text"))
 	if err != nil {
 		return nil, nil, err
 	}
 	log = log.With("run", m.GetRun())
 	engine := kernel.NewFor(numerics, p.threads)
 	c := node.MinerConfig{
-		Dial: client.Connect, Blobs: client, Gate: node.NewGate(1), Numerics: m.GetNumerics(), Role: p.role, Log: log,
+		Dial: client.Connect, Blobs: blobs, Gate: node.NewGate(1), Numerics: m.GetNumerics(), Role: p.role, Log: log,
 		Joined: func() { log.Info("joined the run", "preset", m.GetPreset()) },
 		Start: func(session []byte) (node.Worker, error) {
 			return validator.New(m, key, session, text, engine)
 		},
 	}
 	if p.role == message.Role_MINER {
-		state := filepath.Join(p.dir, m.GetRun(), "state")
-		if err := os.MkdirAll(filepath.Dir(state), 0o755); err != nil {
-			return nil, nil, err
-		}
+		state := filepath.Join(home, "state")
 		c.Save = func(b []byte) error { return node.WriteFile(state, b, 0o600) }
 		c.Start = func(session []byte) (node.Worker, error) {
 			w, err := miner.New(m, key, session, text, engine)
@@ -163,6 +166,14 @@ func (p *participant) prepare(ctx context.Context, client *remote.Client, key ed
 		}
 	}
 	return node.NewMiner(c), engine, nil
+}
+
+// blobsOf is the run's store: a bucket, or what the orchestrator keeps.
+func blobsOf(client *remote.Client) node.Blobs {
+	if client.Bucket() {
+		return store.NewPresigned(client.Address)
+	}
+	return client
 }
 
 // awaitManifest asks the orchestrator what the run is, again and again while it cannot be reached.

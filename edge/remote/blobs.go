@@ -45,9 +45,6 @@ type transfer struct {
 // attend runs a transfer. When it is over before its time the stream ends with the call, and body with the stream.
 func (s *Server) attend(stream grpc.ServerStream, pace func(*member) *rate.Limiter, body func(*transfer) error) error {
 	who, _ := caller(stream.Context())
-	if err := s.members.participant(who); err != nil {
-		return err
-	}
 	t := &transfer{s: s, who: who, pace: pace(who), stall: time.NewTimer(s.limits.Stall), slow: time.NewTimer(callPatience)}
 	defer t.stall.Stop()
 	defer t.slow.Stop()
@@ -81,6 +78,9 @@ func (t *transfer) expect(size int) {
 // put is the orchestrator's end of Put.
 func (s *Server) put(stream grpc.ServerStream) error {
 	return s.attend(stream, func(w *member) *rate.Limiter { return w.in }, func(t *transfer) error {
+		if err := s.members.participant(t.who); err != nil {
+			return err
+		}
 		var piece mem.BufferSlice
 		if err := stream.RecvMsg(&piece); err != nil {
 			return err
@@ -175,6 +175,9 @@ func (s *Server) get(stream grpc.ServerStream) error {
 		}
 		hash, size, err := s.named(wanted.GetBlob())
 		if err != nil {
+			return err
+		}
+		if err := s.mayRead(t.who, hash); err != nil {
 			return err
 		}
 		if wanted.GetOffset() > uint64(size) {

@@ -26,6 +26,7 @@ var service = grpc.ServiceDesc{
 		unary("Terms", (*Server).terms),
 		unary("Status", (*Server).status),
 		unary("Has", (*Server).has),
+		unary("Address", (*Server).address),
 	},
 	Streams: []grpc.StreamDesc{
 		{StreamName: "Session", Handler: streaming((*Server).serveSession), ServerStreams: true, ClientStreams: true},
@@ -95,7 +96,7 @@ func (s *Server) pace(ctx context.Context) error {
 }
 
 func (s *Server) terms(context.Context, *message.Ask) (any, error) {
-	return &message.RunTerms{Protocol: Version, Manifest: s.Manifest}, nil
+	return &message.RunTerms{Protocol: Version, Manifest: s.Manifest, Bucket: s.Bucket != nil}, nil
 }
 
 // page keeps the status for a moment: who asks often gets the same again.

@@ -26,6 +26,7 @@ type Client struct {
 	conn     *grpc.ClientConn
 	wrongKey atomic.Pointer[wrongKey] // somebody else answered
 	tasks    sync.WaitGroup           // of sessions
+	bucket   atomic.Bool              // blobs are in a bucket
 
 	stall    time.Duration // without a byte after which a transfer is tried again
 	attempts int           // that bring nothing, after which it fails
@@ -82,6 +83,7 @@ func (c *Client) Manifest(ctx context.Context) (*message.Manifest, error) {
 		return nil, fmt.Errorf("%w: the orchestrator at %s speaks version %d of the protocol, this program version %d: use the same release of iota on both sides",
 			transport.ErrDenied, c.address.Host, v, Version)
 	}
+	c.bucket.Store(terms.GetBucket())
 	m := new(message.Manifest)
 	if err := message.Decode(terms.GetManifest(), m); err != nil {
 		return nil, fmt.Errorf("manifest of %s: %w", c.address.Host, err)

@@ -12,7 +12,9 @@ import (
 
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
 
 	"github.com/iota-train/iota/edge/store"
 	"github.com/iota-train/iota/edge/transport"
@@ -27,12 +29,19 @@ type Blobs interface {
 	Size(ctx context.Context, h store.Hash) (uint64, error)
 }
 
+// Bucket presigns requests for blobs: store.S3.
+type Bucket interface {
+	PresignPut(ctx context.Context, h store.Hash, size uint64, expires time.Duration) (string, error)
+	PresignGet(ctx context.Context, h store.Hash, expires time.Duration) (string, error)
+}
+
 // ServerConfig is what a Server needs.
 type ServerConfig struct {
 	Key      ed25519.PrivateKey
 	Manifest []byte                 // encoded message.Manifest
 	Status   func() ([]byte, error) // JSON, for whoever asks
 	Blobs    Blobs
+	Bucket   Bucket // where the blobs are, if participants are to reach it themselves; nil: they come through here
 	// Admit decides whether a key may open a session; nil admits everyone. The dialler is told the error.
 	Admit  func(key ed25519.PublicKey) error
 	Limits Limits
@@ -53,6 +62,8 @@ type Server struct {
 	mu    sync.Mutex
 	doors []*door
 
+	texts map[store.Hash]bool // what a newcomer reads before it opens a session
+
 	page     page
 	complain rate.Sometimes // of handshakes that fail: anybody can make them
 }
@@ -67,7 +78,14 @@ func NewServer(c ServerConfig) (*Server, error) {
 		return nil, errors.New("a server needs a store, a status and a log")
 	}
 	s := &Server{ServerConfig: c, limits: c.Limits.withDefaults(), waiting: make(chan *session, maxBacklog),
-		complain: rate.Sometimes{Interval: pingEvery}}
+		texts: map[store.Hash]bool{}, complain: rate.Sometimes{Interval: pingEvery}}
+	var m message.Manifest
+	if err := message.Decode(c.Manifest, &m); err != nil {
+		return nil, fmt.Errorf("manifest: %w", err)
+	}
+	for _, ref := range m.GetData().GetBlobs() {
+		s.texts[store.Hash(ref.GetHash())] = true
+	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.members = newMembers(s.limits)
 	s.grpc = grpc.NewServer(
@@ -88,6 +106,25 @@ func NewServer(c ServerConfig) (*Server, error) {
 	)
 	s.grpc.RegisterService(&service, s)
 	return s, nil
+}
+
+// admit returns an error unless the key may open a session.
+func (s *Server) admit(who *member) error {
+	if s.Admit == nil {
+		return nil
+	}
+	if err := s.Admit([]byte(who.key)); err != nil {
+		return status.Error(codes.PermissionDenied, err.Error())
+	}
+	return nil
+}
+
+// mayRead returns an error unless the key may get the blob: a participant any, a newcomer the run's text.
+func (s *Server) mayRead(who *member, h store.Hash) error {
+	if s.texts[h] {
+		return s.admit(who)
+	}
+	return s.members.participant(who)
 }
 
 // Serve answers those who dial l, until Close.

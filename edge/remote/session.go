@@ -166,10 +166,8 @@ func (s *session) receive(from stream, silence *time.Timer) {
 // serveSession is the orchestrator's end, from the call to its answer.
 func (s *Server) serveSession(stream grpc.ServerStream) error {
 	who, raw := caller(stream.Context())
-	if s.Admit != nil {
-		if err := s.Admit([]byte(who.key)); err != nil {
-			return status.Error(codes.PermissionDenied, err.Error())
-		}
+	if err := s.admit(who); err != nil {
+		return err
 	}
 	one := newSession(who.key)
 	one.patience = s.limits.Silence

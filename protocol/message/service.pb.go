@@ -64,6 +64,7 @@ type RunTerms struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Protocol      uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"` // version of this service; a caller of another version goes no further
 	Manifest      []byte                 `protobuf:"bytes,2,opt,name=manifest,proto3" json:"manifest,omitempty"`  // encoded Manifest
+	Bucket        bool                   `protobuf:"varint,3,opt,name=bucket,proto3" json:"bucket,omitempty"`     // blobs are put and got at addresses from Address, instead of by Put, Get and Has
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -110,6 +111,13 @@ func (x *RunTerms) GetManifest() []byte {
 		return x.Manifest
 	}
 	return nil
+}
+
+func (x *RunTerms) GetBucket() bool {
+	if x != nil {
+		return x.Bucket
+	}
+	return false
 }
 
 type RunStatus struct {
@@ -404,15 +412,114 @@ func (x *Upload) GetDurable() bool {
 	return false
 }
 
+// Request is what is to be presigned.
+type Request struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Blob          *BlobRef               `protobuf:"bytes,1,opt,name=blob,proto3" json:"blob,omitempty"`
+	Put           bool                   `protobuf:"varint,2,opt,name=put,proto3" json:"put,omitempty"` // and else get
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Request) Reset() {
+	*x = Request{}
+	mi := &file_protocol_message_service_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Request) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Request) ProtoMessage() {}
+
+func (x *Request) ProtoReflect() protoreflect.Message {
+	mi := &file_protocol_message_service_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Request.ProtoReflect.Descriptor instead.
+func (*Request) Descriptor() ([]byte, []int) {
+	return file_protocol_message_service_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Request) GetBlob() *BlobRef {
+	if x != nil {
+		return x.Blob
+	}
+	return nil
+}
+
+func (x *Request) GetPut() bool {
+	if x != nil {
+		return x.Put
+	}
+	return false
+}
+
+// Presigned is an address for one HTTP request, good for a few minutes.
+type Presigned struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Url           string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Presigned) Reset() {
+	*x = Presigned{}
+	mi := &file_protocol_message_service_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Presigned) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Presigned) ProtoMessage() {}
+
+func (x *Presigned) ProtoReflect() protoreflect.Message {
+	mi := &file_protocol_message_service_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Presigned.ProtoReflect.Descriptor instead.
+func (*Presigned) Descriptor() ([]byte, []int) {
+	return file_protocol_message_service_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Presigned) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
 var File_protocol_message_service_proto protoreflect.FileDescriptor
 
 const file_protocol_message_service_proto_rawDesc = "" +
 	"\n" +
 	"\x1eprotocol/message/service.proto\x12\aiota.v1\x1a\x1eprotocol/message/message.proto\"\x05\n" +
-	"\x03Ask\"B\n" +
+	"\x03Ask\"Z\n" +
 	"\bRunTerms\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x1a\n" +
-	"\bmanifest\x18\x02 \x01(\fR\bmanifest\"\x1f\n" +
+	"\bmanifest\x18\x02 \x01(\fR\bmanifest\x12\x16\n" +
+	"\x06bucket\x18\x03 \x01(\bR\x06bucket\"\x1f\n" +
 	"\tRunStatus\x12\x12\n" +
 	"\x04json\x18\x01 \x01(\fR\x04json\"5\n" +
 	"\aHolding\x12\x16\n" +
@@ -428,14 +535,20 @@ const file_protocol_message_service_proto_rawDesc = "" +
 	"\x06Upload\x12$\n" +
 	"\x04blob\x18\x01 \x01(\v2\x10.iota.v1.BlobRefR\x04blob\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x04R\x06offset\x12\x18\n" +
-	"\adurable\x18\x03 \x01(\bR\adurable2\x96\x02\n" +
+	"\adurable\x18\x03 \x01(\bR\adurable\"A\n" +
+	"\aRequest\x12$\n" +
+	"\x04blob\x18\x01 \x01(\v2\x10.iota.v1.BlobRefR\x04blob\x12\x10\n" +
+	"\x03put\x18\x02 \x01(\bR\x03put\"\x1d\n" +
+	"\tPresigned\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url2\xc7\x02\n" +
 	"\fOrchestrator\x12(\n" +
 	"\x05Terms\x12\f.iota.v1.Ask\x1a\x11.iota.v1.RunTerms\x12*\n" +
 	"\x06Status\x12\f.iota.v1.Ask\x1a\x12.iota.v1.RunStatus\x120\n" +
 	"\aSession\x12\x11.iota.v1.Envelope\x1a\x0e.iota.v1.Order(\x010\x01\x12)\n" +
 	"\x03Has\x12\x10.iota.v1.BlobRef\x1a\x10.iota.v1.Holding\x12)\n" +
 	"\x03Put\x12\x0e.iota.v1.Piece\x1a\x10.iota.v1.Holding(\x01\x12(\n" +
-	"\x03Get\x12\x0f.iota.v1.Wanted\x1a\x0e.iota.v1.Piece0\x01B-Z+github.com/iota-train/iota/protocol/messageb\x06proto3"
+	"\x03Get\x12\x0f.iota.v1.Wanted\x1a\x0e.iota.v1.Piece0\x01\x12/\n" +
+	"\aAddress\x12\x10.iota.v1.Request\x1a\x12.iota.v1.PresignedB-Z+github.com/iota-train/iota/protocol/messageb\x06proto3"
 
 var (
 	file_protocol_message_service_proto_rawDescOnce sync.Once
@@ -449,7 +562,7 @@ func file_protocol_message_service_proto_rawDescGZIP() []byte {
 	return file_protocol_message_service_proto_rawDescData
 }
 
-var file_protocol_message_service_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_protocol_message_service_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_protocol_message_service_proto_goTypes = []any{
 	(*Ask)(nil),       // 0: iota.v1.Ask
 	(*RunTerms)(nil),  // 1: iota.v1.RunTerms
@@ -458,31 +571,36 @@ var file_protocol_message_service_proto_goTypes = []any{
 	(*Wanted)(nil),    // 4: iota.v1.Wanted
 	(*Piece)(nil),     // 5: iota.v1.Piece
 	(*Upload)(nil),    // 6: iota.v1.Upload
-	(*BlobRef)(nil),   // 7: iota.v1.BlobRef
-	(*Envelope)(nil),  // 8: iota.v1.Envelope
-	(*Order)(nil),     // 9: iota.v1.Order
+	(*Request)(nil),   // 7: iota.v1.Request
+	(*Presigned)(nil), // 8: iota.v1.Presigned
+	(*BlobRef)(nil),   // 9: iota.v1.BlobRef
+	(*Envelope)(nil),  // 10: iota.v1.Envelope
+	(*Order)(nil),     // 11: iota.v1.Order
 }
 var file_protocol_message_service_proto_depIdxs = []int32{
-	7, // 0: iota.v1.Wanted.blob:type_name -> iota.v1.BlobRef
-	6, // 1: iota.v1.Piece.upload:type_name -> iota.v1.Upload
-	7, // 2: iota.v1.Upload.blob:type_name -> iota.v1.BlobRef
-	0, // 3: iota.v1.Orchestrator.Terms:input_type -> iota.v1.Ask
-	0, // 4: iota.v1.Orchestrator.Status:input_type -> iota.v1.Ask
-	8, // 5: iota.v1.Orchestrator.Session:input_type -> iota.v1.Envelope
-	7, // 6: iota.v1.Orchestrator.Has:input_type -> iota.v1.BlobRef
-	5, // 7: iota.v1.Orchestrator.Put:input_type -> iota.v1.Piece
-	4, // 8: iota.v1.Orchestrator.Get:input_type -> iota.v1.Wanted
-	1, // 9: iota.v1.Orchestrator.Terms:output_type -> iota.v1.RunTerms
-	2, // 10: iota.v1.Orchestrator.Status:output_type -> iota.v1.RunStatus
-	9, // 11: iota.v1.Orchestrator.Session:output_type -> iota.v1.Order
-	3, // 12: iota.v1.Orchestrator.Has:output_type -> iota.v1.Holding
-	3, // 13: iota.v1.Orchestrator.Put:output_type -> iota.v1.Holding
-	5, // 14: iota.v1.Orchestrator.Get:output_type -> iota.v1.Piece
-	9, // [9:15] is the sub-list for method output_type
-	3, // [3:9] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	9,  // 0: iota.v1.Wanted.blob:type_name -> iota.v1.BlobRef
+	6,  // 1: iota.v1.Piece.upload:type_name -> iota.v1.Upload
+	9,  // 2: iota.v1.Upload.blob:type_name -> iota.v1.BlobRef
+	9,  // 3: iota.v1.Request.blob:type_name -> iota.v1.BlobRef
+	0,  // 4: iota.v1.Orchestrator.Terms:input_type -> iota.v1.Ask
+	0,  // 5: iota.v1.Orchestrator.Status:input_type -> iota.v1.Ask
+	10, // 6: iota.v1.Orchestrator.Session:input_type -> iota.v1.Envelope
+	9,  // 7: iota.v1.Orchestrator.Has:input_type -> iota.v1.BlobRef
+	5,  // 8: iota.v1.Orchestrator.Put:input_type -> iota.v1.Piece
+	4,  // 9: iota.v1.Orchestrator.Get:input_type -> iota.v1.Wanted
+	7,  // 10: iota.v1.Orchestrator.Address:input_type -> iota.v1.Request
+	1,  // 11: iota.v1.Orchestrator.Terms:output_type -> iota.v1.RunTerms
+	2,  // 12: iota.v1.Orchestrator.Status:output_type -> iota.v1.RunStatus
+	11, // 13: iota.v1.Orchestrator.Session:output_type -> iota.v1.Order
+	3,  // 14: iota.v1.Orchestrator.Has:output_type -> iota.v1.Holding
+	3,  // 15: iota.v1.Orchestrator.Put:output_type -> iota.v1.Holding
+	5,  // 16: iota.v1.Orchestrator.Get:output_type -> iota.v1.Piece
+	8,  // 17: iota.v1.Orchestrator.Address:output_type -> iota.v1.Presigned
+	11, // [11:18] is the sub-list for method output_type
+	4,  // [4:11] is the sub-list for method input_type
+	4,  // [4:4] is the sub-list for extension type_name
+	4,  // [4:4] is the sub-list for extension extendee
+	0,  // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_protocol_message_service_proto_init() }
@@ -501,7 +619,7 @@ func file_protocol_message_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_protocol_message_service_proto_rawDesc), len(file_protocol_message_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
