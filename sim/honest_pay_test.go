@@ -129,7 +129,7 @@ func TestUnmergedWorkIsPaidWhereAReplayFoundItGood(t *testing.T) {
 		t.Fatal(err)
 	}
 	pay, n := h.sim.hub.core.Books.Ledger.Find(slow.public), h.counts
-	if n.late == 0 || pay.Proven == 0 || pay.Paid == 0 {
+	if n.late == 0 || pay.Batches == 0 || pay.Paid == 0 {
 		t.Errorf("%d unmerged micro-batches, %d paid; the slow miner has %+v", n.unmerged, n.late, pay)
 	}
 }

@@ -116,6 +116,7 @@ type holderJSON struct {
 	Earned    uint64  `json:"earned"`
 	Escrow    uint64  `json:"escrow"`
 	Slashed   uint64  `json:"slashed"`
+	Unproven  uint64  `json:"unproven"` // burned, because no replay could or did show that the work was done
 	Probation uint64  `json:"probation"`
 	Failed    bool    `json:"failed"`
 }
@@ -128,7 +129,7 @@ func showLedger(w io.Writer, _ string, r *ledger.Reader, asJSON bool) error {
 		if h.Validator {
 			role = "validator"
 		}
-		list = append(list, holderJSON{hex.EncodeToString(h.Key), role, float64(h.Score) / ledger.Whole, h.Paid, h.Escrow, h.Slashed, h.Probation, h.Failed})
+		list = append(list, holderJSON{hex.EncodeToString(h.Key), role, float64(h.Score) / ledger.Whole, h.Paid, h.Escrow, h.Slashed, h.Unproven, h.Probation, h.Failed})
 	}
 	if asJSON {
 		return json.NewEncoder(w).Encode(map[string]any{
@@ -137,10 +138,10 @@ func showLedger(w io.Writer, _ string, r *ledger.Reader, asJSON bool) error {
 		})
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "key\trole\tscore\tpaid\tescrow\tslashed\tprobation\t")
+	fmt.Fprintln(t, "key\trole\tscore\tpaid\tescrow\tslashed\tunproven\tprobation\t")
 	for i, h := range r.Holders {
-		fmt.Fprintf(t, "%s\t%s\t%.3f\t%s\t%s\t%s\t%s\t\n", message.Short(h.Key), list[i].Role, list[i].Score, pay(h.Paid), pay(h.Escrow),
-			pay(h.Slashed), pay(h.Probation))
+		fmt.Fprintf(t, "%s\t%s\t%.3f\t%s\t%s\t%s\t%s\t%s\t\n", message.Short(h.Key), list[i].Role, list[i].Score, pay(h.Paid), pay(h.Escrow),
+			pay(h.Slashed), pay(h.Unproven), pay(h.Probation))
 	}
 	if err := t.Flush(); err != nil {
 		return err

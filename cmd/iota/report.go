@@ -65,9 +65,10 @@ type minerReport struct {
 	VerdictsPassed uint64  `json:"verdicts_passed"`
 	VerdictsFailed uint64  `json:"verdicts_failed"`
 	Score          float64 `json:"score"`  // micro-batches of the whole model that pay was emitted for
-	Earned         float64 `json:"earned"` // this and the next two are units of pay
+	Earned         float64 `json:"earned"` // this and the next three are units of pay
 	Escrow         float64 `json:"escrow"`
 	Slashed        float64 `json:"slashed"`
+	Unproven       float64 `json:"unproven"` // burned, because no replay could or did show that the work was done
 }
 
 type validatorReport struct {
@@ -147,6 +148,7 @@ func newReport(v orchestrator.View, chain [32]byte, checkpoints [][]byte) *repor
 			ID: m.ID, Stage: m.Stage, State: m.State, Numerics: v.Numerics, Forwards: m.Forwards, Backwards: m.Backwards,
 			Steps: m.Steps, Agreement: m.Agreement, VerdictsPassed: m.Passed, VerdictsFailed: m.Failed, Screened: m.Screened,
 			Score: m.Pay.Score, Earned: units(m.Pay.Earned), Escrow: units(m.Pay.Escrow), Slashed: units(m.Pay.Slashed),
+			Unproven:    units(m.Pay.Unproven),
 			ClaspEffect: m.Clasp.Effect, ClaspZ: m.Clasp.Z, Flagged: m.Clasp.Flagged,
 		})
 	}

@@ -32,16 +32,17 @@ const (
 	Validation Kind = "validation" // a validator's replays
 	Voided     Kind = "voided"     // replays of a validator that is new or failed: burned
 	Unclaimed  Kind = "unclaimed"  // the validators' part, when nobody replayed: burned
-	Release    Kind = "release"    // the challenge window closed
+	Proof      Kind = "proof"      // a replay of an epoch's work passed: always of 0
+	Release    Kind = "release"    // the challenge window closed, and where the run asks for it there is a proof
 	Slash      Kind = "slash"      // a verdict failed; of 0 where there was nothing to burn
-	Unproven   Kind = "unproven"   // an audit was drawn that the miner could not let happen
+	Unproven   Kind = "unproven"   // an audit was drawn that the miner could not let happen, or there was no proof at the end
 )
 
 // transfers are the accounts of each kind.
 var transfers = map[Kind][2]Account{
 	Emission: {Issue, Escrow}, Validation: {Issue, Escrow},
 	Probation: {Issue, Burn}, Forfeit: {Issue, Burn}, Voided: {Issue, Burn}, Unclaimed: {Issue, Burn},
-	Release: {Escrow, Paid}, Slash: {Escrow, Burn}, Unproven: {Escrow, Burn},
+	Proof: {Escrow, Paid}, Release: {Escrow, Paid}, Slash: {Escrow, Burn}, Unproven: {Escrow, Burn},
 }
 
 // Entry is one transfer. Its JSON form is a line of the stored ledger.
@@ -95,9 +96,12 @@ func (l *Ledger) apply(e Entry) error {
 		return errors.New("an entry of unknown kind, or without what its kind needs")
 	}
 	var err error
-	if e.From == Issue {
+	switch {
+	case e.From == Issue:
 		err = l.issue(e)
-	} else {
+	case e.Kind == Proof:
+		err = l.prove(e)
+	default:
 		err = l.withdraw(e)
 	}
 	if err == nil {
@@ -110,7 +114,7 @@ func (l *Ledger) apply(e Entry) error {
 func (l *Ledger) issue(e Entry) error {
 	h := l.Find(e.Key)
 	score, over := bits.Add64(h.Score, e.Work, 0)
-	proven, more := bits.Add64(h.Proven, e.Batches, 0)
+	batches, more := bits.Add64(h.Batches, e.Batches, 0)
 	if over|more != 0 || l.Issued > math.MaxInt64 || e.Amount > math.MaxInt64-l.Issued {
 		return ErrOverflow
 	}
@@ -125,7 +129,7 @@ func (l *Ledger) issue(e Entry) error {
 		return nil
 	}
 	i := l.holder(e.Key)
-	h.Key, h.Proven, h.Validator = l.Holders[i].Key, proven, h.Validator || e.Kind == Validation || e.Kind == Voided
+	h.Key, h.Batches, h.Validator = l.Holders[i].Key, batches, h.Validator || e.Kind == Validation || e.Kind == Voided
 	switch {
 	case e.To == Burn && h.Failed:
 		h.Slashed += e.Amount
@@ -148,6 +152,15 @@ func (l *Ledger) deposit(lot Lot) {
 		}
 	}
 	l.Lots = append(l.Lots, lot)
+}
+
+// prove applies a proof, which moves nothing.
+func (l *Ledger) prove(e Entry) error {
+	if e.Amount != 0 || e.Of == math.MaxUint64 || l.Find(e.Key).Proof > e.Of {
+		return errors.New("a proof is of no amount, and of a later epoch than the key's last one")
+	}
+	l.Holders[l.holder(e.Key)].Proof = e.Of + 1
+	return nil
 }
 
 // withdraw applies an entry that takes a whole lot out of escrow.
@@ -176,11 +189,11 @@ func (l *Ledger) withdraw(e Entry) error {
 	return nil
 }
 
-// release pays the escrow of epochs up to the given one.
-func (l *Ledger) release(last uint64) {
+// release pays the escrow of epochs up to the given one, as far as it is proven where the rules ask for it.
+func (l *Ledger) release(r Rules, last uint64) {
 	for _, lot := range slices.Clone(l.Lots) {
-		if lot.Of <= last {
-			l.must(Entry{Kind: Release, Key: l.Holders[lot.Holder].Key, Of: lot.Of, Amount: lot.Amount})
+		if h := &l.Holders[lot.Holder]; lot.Of <= last && (!r.Proofs || h.proven(lot.Of)) {
+			l.must(Entry{Kind: Release, Key: h.Key, Of: lot.Of, Amount: lot.Amount})
 		}
 	}
 }

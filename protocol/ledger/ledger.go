@@ -26,6 +26,7 @@ type Rules struct {
 	PerBatch   uint64 // micro-units issued for a micro-batch that was merged in every stage
 	Validators uint64 // millionths of an epoch's budget that validators share
 	Window     uint64 // epochs after its own for which pay stays in escrow
+	Proofs     bool   // and a miner's until a replay of that epoch's work, or of later work, has passed
 	Probation  uint64 // micro-batches that a new key does before it earns
 }
 
@@ -56,12 +57,13 @@ type Ledger struct {
 type Holder struct {
 	Key       []byte
 	Score     uint64 // work that was emitted for
-	Proven    uint64 // micro-batches, those of the probation included
+	Batches   uint64 // micro-batches, those of the probation included
+	Proof     uint64 // the epoch after the last one of which a replay passed, 0 if none did
 	Paid      uint64
 	Escrow    uint64
 	Slashed   uint64 // burned because of a failed verdict, escrow and later work
 	Probation uint64 // burned because the key was new
-	Unproven  uint64 // burned because it could not be replayed
+	Unproven  uint64 // burned because it could not be replayed, or was not in time
 	Validator bool   // replays were credited to it
 	Failed    bool   // a verdict failed: it earns nothing any more
 }
@@ -79,8 +81,8 @@ func New(manifest []byte) Ledger { return Ledger{Root: start(manifest)} }
 // Close books an epoch and returns its page. The budget is PerBatch for every micro-batch's worth of work, rounded down;
 // it is issued completely: in proportion to work into escrow, and to burn for what was done in probation or by a key
 // that failed, and for the validators' part when nobody replayed anything. Then whatever has been in escrow for the
-// whole window is paid. Neither the order of the lists nor how often a key stands in them matters. Work that exceeds what
-// the ledger can hold is refused and changes nothing.
+// whole window is paid, a miner's only if it is proven. Neither the order of the lists nor how often a key stands in them
+// matters. Work that exceeds what the ledger can hold is refused and changes nothing.
 func (l *Ledger) Close(r Rules, epoch uint64, work, replays []Work) ([]byte, error) {
 	budget, entries, err := l.emission(r, epoch, work, replays)
 	if err != nil {
@@ -94,16 +96,39 @@ func (l *Ledger) Close(r Rules, epoch uint64, work, replays []Work) ([]byte, err
 	}
 	*l = next
 	if epoch >= r.Window {
-		l.release(epoch - r.Window)
+		l.release(r, epoch-r.Window)
 	}
-	return l.page(epoch, budget), nil
+	return l.page(r, epoch, budget), nil
 }
 
-// Settle pays everything that is still in escrow: the run has ended and nothing can be challenged any more.
-func (l *Ledger) Settle(epoch uint64) []byte {
-	l.release(math.MaxUint64)
-	return l.page(epoch, 0)
+// Settle pays what is in escrow without waiting for windows: the run has ended and nothing can be challenged any more. What
+// would need a proof stays.
+func (l *Ledger) Settle(r Rules, epoch uint64) []byte {
+	l.release(r, math.MaxUint64)
+	return l.page(r, epoch, 0)
 }
+
+// Prove notes that a replay of a key's work of an epoch passed: its pay for that epoch and earlier ones leaves escrow when
+// the window closes. What is proven stays so.
+func (l *Ledger) Prove(key []byte, of uint64) {
+	if l.Find(key).Proof <= of {
+		l.must(Entry{Kind: Proof, Key: key, Of: of})
+	}
+}
+
+// Waits returns the first epoch whose pay a key has in escrow without a proof, and false if there is none.
+func (l *Ledger) Waits(key []byte) (of uint64, waits bool) {
+	h := l.find(key)
+	for _, lot := range l.Lots {
+		if lot.Holder == h && !l.Holders[h].proven(lot.Of) && (!waits || lot.Of < of) {
+			of, waits = lot.Of, true
+		}
+	}
+	return of, waits
+}
+
+// proven reports whether no proof is wanting for pay of an epoch. What a validator replays is checked in another way.
+func (h *Holder) proven(of uint64) bool { return h.Validator || h.Proof > of }
 
 // Slash burns what a key has in escrow for the given epoch and later ones, and marks it: what it does from now on is
 // forfeit too. It returns the amount. What it did before that epoch is not touched: that has windows of its own. The note
@@ -122,17 +147,15 @@ func (l *Ledger) Slash(key []byte, since uint64, note string) uint64 {
 	return burned
 }
 
-// Void burns what a key has in escrow for one epoch, because that work cannot be replayed. Unlike Slash it says nothing
-// against the key. It returns the amount.
-func (l *Ledger) Void(key []byte, of uint64, note string) uint64 {
+// Void burns what a key has in escrow for the epochs from first to last, because nobody can tell whether that work was
+// done. Unlike Slash it says nothing against the key.
+func (l *Ledger) Void(key []byte, first, last uint64, note string) {
 	h := l.find(key)
-	for _, lot := range l.Lots {
-		if lot.Holder == h && lot.Of == of {
-			l.must(Entry{Kind: Unproven, Key: key, Of: of, Amount: lot.Amount, Note: note})
-			return lot.Amount
+	for _, lot := range slices.Clone(l.Lots) {
+		if lot.Holder == h && first <= lot.Of && lot.Of <= last {
+			l.must(Entry{Kind: Unproven, Key: key, Of: lot.Of, Amount: lot.Amount, Note: note})
 		}
 	}
-	return 0
 }
 
 // Find returns what the books say of a key.
@@ -196,8 +219,8 @@ func (l *Ledger) claims(r Rules, work []Work, kinds role) []Entry {
 			continue
 		}
 		free, units := uint64(0), uint64(0) // of the work that is done in probation
-		if h.Proven < r.Probation {
-			free = min(w.Batches, r.Probation-h.Proven)
+		if h.Batches < r.Probation {
+			free = min(w.Batches, r.Probation-h.Batches)
 			units = w.Units
 			if free < w.Batches {
 				units, _ = share(w.Units, free, w.Batches) // fits: free < w.Batches

@@ -31,6 +31,7 @@ func anyRules(t *rapid.T) ledger.Rules {
 	return ledger.Rules{
 		PerBatch: rapid.Uint64Range(0, 1<<40).Draw(t, "per batch"), Validators: rapid.Uint64Range(0, 1_000_000).Draw(t, "validators"),
 		Window: rapid.Uint64Range(0, 3).Draw(t, "window"), Probation: rapid.Uint64Range(0, 100).Draw(t, "probation"),
+		Proofs: rapid.Bool().Draw(t, "proofs"),
 	}
 }
 
@@ -105,17 +106,20 @@ func TestEntriesSumToZeroAndEmissionsToTheBudgetWhateverHappens(t *testing.T) {
 			if err := reader.Page([]byte("run"), page); err != nil {
 				t.Fatal(err)
 			}
+			if rapid.Bool().Draw(t, "proof") {
+				l.Prove(keyOf(rapid.IntRange(0, 6).Draw(t, "good")), rapid.Uint64Range(0, epoch).Draw(t, "proven"))
+			}
 			if rapid.Bool().Draw(t, "verdict") {
 				l.Slash(keyOf(rapid.IntRange(0, 6).Draw(t, "liar")), rapid.Uint64Range(0, epoch+1).Draw(t, "since"), "it lied")
 			}
 		}
-		page := l.Settle(9)
+		page := l.Settle(r, 9)
 		sums(t, page, accounts)
 		check(t, &l, accounts)
 		if err := reader.Page([]byte("run"), page); err != nil {
 			t.Fatal(err)
 		}
-		if l.Escrow != 0 || fmt.Sprint(reader.Ledger) != fmt.Sprint(l) {
+		if l.Escrow != 0 && !r.Proofs || fmt.Sprint(reader.Ledger) != fmt.Sprint(l) {
 			t.Fatalf("read from its pages the ledger is\n%v, not\n%v", reader.Ledger, l)
 		}
 	})
@@ -244,14 +248,17 @@ func TestASnapshotOfTheBooksGoesOnAsTheyDo(t *testing.T) {
 	})
 }
 
-// stored is a ledger of a few epochs, with a slash, as a file holds it.
+// stored is a ledger of a few epochs, with proofs and a slash, as a file holds it.
 func stored(t *testing.T) []byte {
 	t.Helper()
 	key := ed25519.NewKeyFromSeed(make([]byte, 32))
 	manifest := bytes.Repeat([]byte{7}, 32)
 	l, file := ledger.New(manifest), ledger.Header(manifest, key)
-	r := ledger.Rules{PerBatch: 512_000, Validators: 100_000, Window: 2, Probation: 5}
+	r := ledger.Rules{PerBatch: 512_000, Validators: 100_000, Window: 2, Probation: 5, Proofs: true}
 	for epoch := range uint64(5) {
+		if epoch > 0 {
+			l.Prove(keyOf(0), epoch-1)
+		}
 		if epoch == 3 {
 			l.Slash(keyOf(1), 2, "its replay differs")
 		}
@@ -268,7 +275,10 @@ func stored(t *testing.T) []byte {
 		}
 		file = append(file, ledger.Sign(page, key)...)
 	}
-	return append(file, ledger.Sign(l.Settle(5), key)...)
+	for n := range 3 {
+		l.Prove(keyOf(n), 4)
+	}
+	return append(file, ledger.Sign(l.Settle(r, 5), key)...)
 }
 
 // read takes in a file and returns its books.

@@ -14,7 +14,8 @@ import (
 //
 //	{"manifest":H,"key":K,"signature":S}                    the run, and the orchestrator's key
 //	{"entry":1,"kind":"emission",...,"link":L}              entries
-//	{"closing":1,"epoch":0,"entries":N,"budget":B,"link":R} the end of a page: R is its root
+//	{"closing":1,"epoch":0,"entries":N,"budget":B,"link":R} the end of a page: R is its root; with "proofs":true in a
+//	                                                        run that pays only what is proven
 //	{"signature":S}                                         over R
 //
 // L = BLAKE3(the link before, then the line without its last member): what stands before `,"link":"`, and a brace. The
@@ -25,8 +26,9 @@ import (
 type closing struct {
 	Number  uint64 `json:"closing"` // from 1, without gaps
 	Epoch   uint64 `json:"epoch"`
-	Entries uint64 `json:"entries"` // of this page
-	Budget  uint64 `json:"budget"`  // micro-units: what the page's entries issue together
+	Entries uint64 `json:"entries"`          // of this page
+	Budget  uint64 `json:"budget"`           // micro-units: what the page's entries issue together
+	Proofs  bool   `json:"proofs,omitempty"` // no miner's pay is released in this run without a proof
 }
 
 // What links and signatures begin with, so that none of another purpose fits.
@@ -55,7 +57,7 @@ func next(link, body []byte) []byte {
 }
 
 // page ends the running page and returns its lines.
-func (l *Ledger) page(epoch, budget uint64) []byte {
+func (l *Ledger) page(r Rules, epoch, budget uint64) []byte {
 	var b bytes.Buffer
 	line := func(v any) {
 		body, err := json.Marshal(v)
@@ -69,7 +71,7 @@ func (l *Ledger) page(epoch, budget uint64) []byte {
 		line(e)
 	}
 	l.Closings++
-	line(closing{l.Closings, epoch, uint64(len(l.Open)), budget})
+	line(closing{l.Closings, epoch, uint64(len(l.Open)), budget, r.Proofs})
 	l.Open = nil
 	return b.Bytes()
 }

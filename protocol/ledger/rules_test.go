@@ -2,6 +2,8 @@ package ledger_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/iota-train/iota/protocol/ledger"
@@ -61,8 +63,91 @@ func TestPayWaitsInEscrowForTheWholeWindow(t *testing.T) {
 	b.want(0, 5000, 2000, 0, 10_000)
 	b.close()
 	b.want(0, 6000, 1000, 0, 10_000)
-	b.Settle(b.epoch)
+	b.Settle(b.rules, b.epoch)
 	b.want(0, 7000, 0, 0, 10_000)
+}
+
+func TestPayWaitsForAProofOfItsEpochOrALaterOne(t *testing.T) {
+	b := newBooks(t)
+	b.rules.Proofs = true
+	b.close(12, 12, 12) // epoch 0
+	b.close(1, 1, 1)
+	b.close(1, 1, 1)
+	for i := range 3 {
+		b.want(i, 0, 4000, 0, 10_000) // the window of epoch 0 is over
+	}
+	b.Prove(keyOf(0), 1) // and so of epoch 0, but not of 2
+	b.Prove(keyOf(1), 0)
+	b.close()
+	b.want(0, 3000, 1000, 0, 10_000)
+	b.want(1, 2000, 2000, 0, 10_000)
+	b.want(2, 0, 4000, 0, 10_000)
+	b.close()
+	b.want(0, 3000, 1000, 0, 10_000) // the proof came first, the window has closed: it is of an earlier epoch
+	if of, waits := b.Waits(keyOf(1)); of != 1 || !waits {
+		t.Errorf("miner 1 waits for a proof of epoch %d: %v", of, waits)
+	}
+	b.Prove(keyOf(1), 2)
+	b.Void(keyOf(0), 2, 2, "the run ended")
+	b.Settle(b.rules, b.epoch)
+	b.want(0, 3000, 0, 0, 10_000)
+	b.want(1, 4000, 0, 0, 10_000)
+	b.want(2, 0, 4000, 0, 10_000)
+	if u := b.Find(keyOf(0)).Unproven; u != 1000 {
+		t.Errorf("%d burned as unproven", u)
+	}
+}
+
+func TestAValidatorNeedsNoProof(t *testing.T) {
+	b := newBooks(t)
+	b.rules.Validators, b.rules.Probation, b.rules.Window, b.rules.Proofs = 100_000, 0, 0, true
+	work, replays := []ledger.Work{{Key: keyOf(0), Batches: 10, Units: 10 * ledger.Whole}}, []ledger.Work{{Key: keyOf(7), Units: 1}}
+	if _, err := b.Close(b.rules, 0, work, replays); err != nil {
+		t.Fatal(err)
+	}
+	b.want(0, 0, 9000, 0, 0)
+	b.want(7, 1000, 0, 0, 0)
+}
+
+func TestAReleaseThatLacksItsProofIsFoundInTheFile(t *testing.T) {
+	rules := ledger.Rules{PerBatch: 1000, Window: 1, Proofs: true}
+	lax := rules
+	lax.Proofs = false
+	for _, c := range []struct {
+		claim string
+		rules [3]ledger.Rules
+		prove bool
+		err   string
+	}{
+		{"proven", [3]ledger.Rules{rules, rules, rules}, true, ""},
+		{"no rule, no proof", [3]ledger.Rules{lax, lax, lax}, false, ""},
+		{"a page without the rule", [3]ledger.Rules{rules, lax, lax}, false, "does not say the same"},
+		{"a page that claims the rule", [3]ledger.Rules{lax, rules, rules}, false, "does not say the same"},
+		{"released all the same", [3]ledger.Rules{rules, rules, rules}, false, "pays what no replay has proven"},
+	} {
+		l, reader, all := ledger.New(nil), ledger.Reader{}, error(nil)
+		for epoch, r := range c.rules {
+			if c.prove && epoch > 0 {
+				l.Prove(keyOf(0), uint64(epoch-1))
+			}
+			if !c.prove { // the writer forges its books
+				l.Holders = slices.Clone(l.Holders)
+				for i := range l.Holders {
+					l.Holders[i].Proof = 9
+				}
+			}
+			page, err := l.Close(r, uint64(epoch), []ledger.Work{{Key: keyOf(0), Batches: 1, Units: ledger.Whole}}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := reader.Page(nil, page); all == nil {
+				all = err
+			}
+		}
+		if (all == nil) != (c.err == "") || all != nil && !strings.Contains(all.Error(), c.err) {
+			t.Errorf("%s: %v", c.claim, all)
+		}
+	}
 }
 
 func TestAFailedVerdictBurnsEverythingSinceAndNothingBefore(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 )
 
 // Reader checks the lines of a stored ledger in order and keeps the books anew from them: every link of the chain, every
-// signature, every entry against the balances, every page's sum against its budget and its division by work. The zero
-// value is ready.
+// signature, every entry against the balances, every page's sum against its budget and its division by work, and in a run
+// that asks for proofs every release of a miner's pay against those before it. The zero value is ready.
 type Reader struct {
 	Ledger
 	Manifest []byte // hash, from the header
@@ -21,7 +21,9 @@ type Reader struct {
 	lines    uint64
 	link     []byte
 	page     []Entry
-	unsigned bool // the page is complete but for its signature
+	proofs   bool   // the pages before say that pay needs a proof
+	bare     uint64 // number of the page's first release without one
+	unsigned bool   // the page is complete but for its signature
 }
 
 // Line takes in the next line, without its end. The error names the line and the first entry that does not hold; after
@@ -108,6 +110,9 @@ func (r *Reader) line(line []byte) error {
 		if e.Number != r.Entries+1 {
 			return fmt.Errorf("its number is %d", e.Number)
 		}
+		if h := r.Find(e.Key); e.Kind == Release && r.bare == 0 && !h.proven(e.Of) {
+			r.bare = e.Number
+		}
 		if err := r.apply(e); err != nil {
 			return err
 		}
@@ -152,6 +157,9 @@ func (r *Reader) close(c closing) error {
 	if c.Number != r.Closings+1 || c.Entries != uint64(len(r.page)) {
 		return fmt.Errorf("the end of page %d, with %d entries, stands after %d entries", c.Number, c.Entries, len(r.page))
 	}
+	if err := r.proofsHold(c); err != nil {
+		return err
+	}
 	var issued uint64 // does not overflow: apply bounds what is ever issued
 	for _, e := range r.page {
 		if e.From == Issue {
@@ -168,6 +176,19 @@ func (r *Reader) close(c closing) error {
 		return err
 	}
 	r.Closings, r.Epoch, r.page = c.Number, c.Epoch, nil
+	return nil
+}
+
+// proofsHold returns an error unless a page of a run that asks for proofs releases proven pay only. All pages of a run
+// say the same of that.
+func (r *Reader) proofsHold(c closing) error {
+	switch {
+	case r.Closings > 0 && c.Proofs != r.proofs:
+		return errors.New("it does not say the same as the pages before on whether pay needs a proof")
+	case c.Proofs && r.bare > 0:
+		return fmt.Errorf("entry %d pays what no replay has proven", r.bare)
+	}
+	r.proofs, r.bare = c.Proofs, 0
 	return nil
 }
 

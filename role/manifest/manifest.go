@@ -122,6 +122,7 @@ func Pay(m *message.Manifest) ledger.Rules {
 	return ledger.Rules{
 		PerBatch: r.GetBudgetPerToken() * uint64(Shape(m).Rows()), Validators: uint64(r.GetValidatorPart()),
 		Window: uint64(r.GetChallengeWindow()), Probation: uint64(r.GetProbation()),
+		Proofs: r.GetAuditShare() > 0,
 	}
 }
 

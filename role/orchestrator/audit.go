@@ -17,13 +17,14 @@ type audit struct {
 	Shard      int // -1: a segment of the log of Miner
 	Miner      int // whose log it is, -1 for a shard
 	Session    []byte
-	First      bool // before the others: somebody is suspect, or it is a shard, which is quick and concerns a whole stage
+	First      bool // before the others: somebody is suspect, or the shard has but one voucher or is disputed
 	Lot        float64
 	Planted    bool     // altered, so that the receipts show no right answer: it is the validators who are checked
 	Parties    []party  // whose receipts are compared with what comes of it
 	Order      [][]byte // the encoded log, as judges get it
 	Units      float64  // of work
-	Unmerged   uint64   // micro-batches that no merge pays for
+	Acked      uint64   // micro-batches that were acknowledged: if there are any, passing is a proof
+	Unmerged   uint64   // of them those that no merge pays for
 	Checkpoint *ref     // that the log begins with
 	Segment    message.Segment
 	Private    *ref // state that the log begins with

@@ -28,6 +28,7 @@ func (o *Orchestrator) drawAudits() {
 	if o.validated() {
 		for i, m := range o.Miners {
 			o.drawLog(m, logs[i])
+			o.drawProof(m, logs[i])
 		}
 		for _, s := range o.Stages {
 			for _, sh := range s.Shards {
@@ -142,7 +143,7 @@ func (o *Orchestrator) openLog(m *miner, s message.Segment, log []*message.Recei
 			a.Units += o.units(log[at])
 		}
 	}
-	a.Unmerged = o.unmergedIn(m, s, log)
+	a.Acked, a.Unmerged = o.ackedIn(m, s, log), o.unmergedIn(m, s, log)
 	o.AuditTotals.Segments++
 	if !o.fillLog(a) { // too long, or its blobs are gone
 		o.cannotReplay(m, a)
@@ -227,7 +228,7 @@ func (o *Orchestrator) drawShard(s *stage, sh *shard) {
 	for _, in := range t.GetInputs() {
 		r.Inputs = append(r.Inputs, in.GetHash())
 	}
-	a := &audit{Stage: s.Index, Shard: s.indexOf(sh), Miner: -1, Order: [][]byte{message.Encode(r)}, First: true}
+	a := &audit{Stage: s.Index, Shard: s.indexOf(sh), Miner: -1, Order: [][]byte{message.Encode(r)}, First: lone || sh.Disputed}
 	for _, p := range sh.Vouchers {
 		if !slices.ContainsFunc(a.Parties, func(q party) bool { return q.Miner == p.Miner }) {
 			a.Parties = append(a.Parties, p)
@@ -259,7 +260,7 @@ func (o *Orchestrator) open(a *audit) {
 // plant adds an altered copy of an audit: the learning rate that its log begins with is a neighbouring number. Nobody can
 // answer it from receipts; the right answer is what two who compute it agree on.
 func (o *Orchestrator) plant(a audit) {
-	a.Planted, a.First, a.Parties, a.Order = true, false, nil, slices.Clone(a.Order)
+	a.Planted, a.First, a.Acked, a.Parties, a.Order = true, false, 0, nil, slices.Clone(a.Order)
 	first := opened(a.Order[0])
 	first.RateBits ^= 1
 	a.Order[0] = message.Encode(first)

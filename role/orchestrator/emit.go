@@ -60,7 +60,7 @@ func (o *Orchestrator) emit() {
 	}
 	o.out = append(o.out, &message.Outbound{Ledger: page})
 	for _, u := range o.Books.Absent {
-		o.Books.Ledger.Void(u.Key, u.Epoch, unprovenNote)
+		o.Books.Ledger.Void(u.Key, u.Epoch, u.Epoch, unprovenNote)
 	}
 	o.Books.Absent = nil
 }
@@ -78,20 +78,7 @@ func (o *Orchestrator) unproven(m *miner, epoch uint64) {
 		o.Books.Absent = append(o.Books.Absent, unproven{m.Key, epoch})
 		return
 	}
-	o.Books.Ledger.Void(m.Key, epoch, unprovenNote)
-}
-
-// endBooks pays what is in escrow when a run has its full length: no epoch will close its window any more. A run that was
-// only stopped keeps its escrow, since it may go on. Audits of the last epochs must be over before finish is called.
-func (o *Orchestrator) endBooks() {
-	if o.complete() && o.Epoch > 0 {
-		for _, a := range o.Audits {
-			if a.awaits() { // the run waited for its miner, in vain
-				o.unproven(o.Miners[a.Miner], a.Epoch)
-			}
-		}
-		o.out = append(o.out, &message.Outbound{Ledger: o.Books.Ledger.Settle(o.Epoch)})
-	}
+	o.Books.Ledger.Void(m.Key, epoch, epoch, unprovenNote)
 }
 
 // burn is what a failed verdict costs a miner: everything in escrow for the given epoch and later ones, and what it does
@@ -119,25 +106,14 @@ func (o *Orchestrator) creditReplay(key []byte, units uint64) {
 	o.Books.Replays = credit(o.Books.Replays, ledger.Work{Key: key, Batches: batches, Units: units})
 }
 
-// unmergedIn counts the micro-batches whose gradients a segment computed, that were acknowledged, and that are no part of
-// what the epoch's install took in. Each counts in one segment of its epoch only, however often its miner states it, so
-// that a verdict pays it once.
-func (o *Orchestrator) unmergedIn(m *miner, s message.Segment, log []*message.Receipt) (batches uint64) {
+// unmergedIn counts the micro-batches of a segment that were acknowledged and are no part of what the epoch's install took
+// in, so that a verdict pays each once.
+func (o *Orchestrator) unmergedIn(m *miner, s message.Segment, log []*message.Receipt) uint64 {
 	st, me := o.memberOf(m)
 	if st == nil || me != nil && me.merged() && st.CheckpointOf == o.Epoch+1 || !m.sumsAcked(log) {
 		return 0
 	}
-	own := s.Receipts[s.Own:]
-	for _, a := range m.Acks {
-		at := slices.IndexFunc(log, func(r *message.Receipt) bool {
-			id, done := r.GetTask(), r.GetFault() == message.Fault_FAULT_NONE
-			return done && id.GetKind() == a.Kind && id.GetEpoch() == o.Epoch && id.GetBatch() == a.Batch && r.GetAttempt() == a.Attempt
-		})
-		if slices.Contains(own, at) {
-			batches++
-		}
-	}
-	return batches
+	return o.ackedIn(m, s, log)
 }
 
 // creditUnmerged has work paid that was acknowledged but not merged, because its miner died, was late or did too little:
@@ -198,8 +174,8 @@ func (o *Orchestrator) payView(key []byte) PayView {
 	v := PayView{
 		Score: float64(h.Score) / ledger.Whole, Earned: h.Paid, Escrow: h.Escrow, Slashed: h.Slashed, Unproven: h.Unproven, Probation: h.Probation,
 	}
-	if t := uint64(o.rules.GetProbation()); h.Proven < t {
-		v.Left = t - h.Proven
+	if t := uint64(o.rules.GetProbation()); h.Batches < t {
+		v.Left = t - h.Batches
 	}
 	return v
 }

@@ -134,15 +134,15 @@ func (o *Orchestrator) keepForever(a *audit) {
 	}
 }
 
-// auditsRun reports whether audits are open that somebody connected can still end.
-func (o *Orchestrator) auditsRun() bool {
-	free := slices.ContainsFunc(o.Validators, func(v *validator) bool { return v.Connected && v.Barred == "" })
-	return free && slices.ContainsFunc(o.Audits, func(a *audit) bool {
-		if a.awaits() {
-			return o.Miners[a.Miner].Connected
-		}
-		return !o.stuck(a)
-	})
+// canEnd reports whether somebody connected can still end an audit.
+func (o *Orchestrator) canEnd(a *audit) bool {
+	if !slices.ContainsFunc(o.Validators, func(v *validator) bool { return v.Connected && v.Barred == "" }) {
+		return false
+	}
+	if a.awaits() {
+		return o.Miners[a.Miner].Connected
+	}
+	return !o.stuck(a)
 }
 
 // stuck reports whether an audit waits for a judge and nobody is there who could be one.

@@ -19,11 +19,7 @@ func (o *Orchestrator) pursueAudits() {
 	if !slices.ContainsFunc(o.Audits, func(a *audit) bool { return o.due(a, free) }) {
 		return
 	}
-	list := slices.Clone(o.Audits)
-	slices.SortStableFunc(list, func(a, b *audit) int {
-		return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(b.Epoch, a.Epoch), cmp.Compare(a.Lot, b.Lot))
-	})
-	for _, a := range list {
+	for _, a := range o.inTurn() {
 		a.Leases = slices.DeleteFunc(a.Leases, func(l replayLease) bool {
 			if late := o.Now >= l.Until; late {
 				o.Counters.LeasesExpired++
@@ -44,6 +40,20 @@ func (o *Orchestrator) pursueAudits() {
 	}
 }
 
+// inTurn are the open audits in the order in which they are answered: by rank, then those first whose miner's pay has waited
+// longest for a proof. Among equals the newest epoch comes first, in an order by lot: where validators are too few, some
+// audits end without a verdict whatever the order, so the others' verdicts come early, and no miner is safer than another.
+func (o *Orchestrator) inTurn() []*audit {
+	list, since := slices.Clone(o.Audits), map[*audit]uint64{}
+	for _, a := range list {
+		since[a] = o.waitsSince(a)
+	}
+	slices.SortStableFunc(list, func(a, b *audit) int {
+		return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(since[a], since[b]), cmp.Compare(b.Epoch, a.Epoch), cmp.Compare(a.Lot, b.Lot))
+	})
+	return list
+}
+
 // due reports whether an audit can move on now. It is asked of every audit after every event, so that those that cannot
 // cost little.
 func (o *Orchestrator) due(a *audit, free bool) bool {
@@ -56,9 +66,7 @@ func (o *Orchestrator) due(a *audit, free bool) bool {
 	return len(a.Leases)+len(a.Answers) < a.Need && (free || len(a.Answers) > 0 || a.Planted)
 }
 
-// rank orders audits for judges: what needs another opinion, what there is a reason for, and the others. Among equals the
-// newest epoch comes first, in an order by lot: where validators are too few, some audits end without a verdict whatever
-// the order, so the others' verdicts come early, and no miner is safer than another.
+// rank orders audits for judges: what needs another opinion, what there is a reason for, and the others.
 func (a *audit) rank() int {
 	switch {
 	case len(a.Answers) > 0:
@@ -112,6 +120,8 @@ func (o *Orchestrator) giveUpAudit(a *audit) {
 		o.unproven(o.Miners[a.Miner], a.Epoch)
 	case len(a.Answers) == 0 && len(a.Declined) == 0:
 		o.Unjudged++
+	case a.Acked > 0 && len(a.Answers) > 0 && !a.against(0): // only the second opinion did not come
+		o.proves(a, o.Miners[a.Miner])
 	}
 }
 

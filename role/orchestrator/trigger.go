@@ -80,12 +80,13 @@ func (o *Orchestrator) leaveTraining() bool {
 }
 
 // leaveLast ends the run when the held-out micro-batches are through, or can get through no more, and open audits have
-// had the time of an install to end.
+// ended or had their time.
 func (o *Orchestrator) leaveLast() bool {
 	if o.EvaluatedDone < o.EvaluateCount && o.Now < o.Until && o.emptyStage() < 0 {
 		return false
 	}
-	if o.auditsRun() && o.Now < min(o.Until, o.EpochStart+time.Duration(o.rules.GetInstallDeadline())) {
+	if o.Now < o.auditsUntil() {
+		o.Reason = "the last audits are answered"
 		return false
 	}
 	o.cancelFlights()
@@ -94,8 +95,11 @@ func (o *Orchestrator) leaveLast() bool {
 }
 
 // complete reports whether the run has its full length.
-func (o *Orchestrator) complete() bool {
-	if n := o.rules.GetEpochs(); n > 0 && o.Epoch >= uint64(n) {
+func (o *Orchestrator) complete() bool { return o.completeAfter(o.Epoch) }
+
+// completeAfter reports whether it has now, or will have, its full length after so many epochs.
+func (o *Orchestrator) completeAfter(epochs uint64) bool {
+	if n := o.rules.GetEpochs(); n > 0 && epochs >= uint64(n) {
 		return true
 	}
 	t := time.Duration(o.rules.GetRunTime())

@@ -141,6 +141,7 @@ func (o *Orchestrator) conclude(a *audit, truth answer) {
 		case truth.Differs[i] == "":
 			m.Passed++
 			m.Replayed += a.batches(o)
+			o.proves(a, m)
 			if a.Unmerged > 0 {
 				o.creditUnmerged(m, a.Stage, a.Unmerged)
 			}
