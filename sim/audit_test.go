@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/iota-train/iota/protocol/message"
 )
 
 var auditSeeds = flag.Int("auditseeds", 1, "how many seeds of each kind of cheating to run")
@@ -110,5 +112,69 @@ func TestValidatorsDoNotHoldUpTraining(t *testing.T) {
 	alone, audited := end(""), end("validators=1")
 	if audited > alone+alone/5 {
 		t.Errorf("four epochs took %s, with a validator that is slow %s", alone, audited)
+	}
+}
+
+func TestAPlantedAuditHasAnotherAnswerAndOtherJudgesThanItsTwin(t *testing.T) {
+	var c Scenario
+	t.Cleanup(c.Close)
+	if _, err := c.Do("network stages=3 miners=9 seed=1 epochs=5 c=1 audit=1 validators=5 real"); err != nil {
+		t.Fatal(err)
+	}
+	s, answers, judges, twins := c.Sim(), map[uint64]string{}, map[uint64]map[string]bool{}, map[uint64]uint64{}
+	s.Run(func() bool {
+		for _, a := range s.hub.core.Audits {
+			if judges[a.Number] == nil {
+				judges[a.Number] = map[string]bool{}
+			}
+			for _, l := range a.Leases {
+				judges[a.Number][fmt.Sprint(l.Judge)] = true
+			}
+			if a.Twin > 0 {
+				twins[a.Number] = a.Twin
+			}
+			for _, x := range a.Answers {
+				answers[a.Number] = string(x.Digest)
+			}
+			if answers[a.Number] == "" && a.Miner >= 0 && !a.Planted { // an honest log has the right answer
+				var all []byte
+				for i, raw := range a.Parties[0].Receipts {
+					r, err := (&message.Result{Receipt: raw}).Open()
+					if err != nil {
+						t.Fatal(err)
+					}
+					all = append(all, message.HashBytes(message.Encode(a.Segment.Want(i, r)))...)
+				}
+				answers[a.Number] = string(message.HashBytes(all))
+			}
+		}
+		return s.Finished()
+	}, time.Hour)
+	planted, same := 0, 0
+	for copied, twin := range twins {
+		for j := range judges[copied] {
+			if judges[twin][j] {
+				t.Errorf("judge %s was given audit %d and its altered copy %d", j, twin, copied)
+			}
+		}
+		if answers[copied] == "" {
+			continue
+		}
+		if answers[twin] == "" {
+			t.Fatalf("audit %d was not seen", twin)
+		}
+		planted++
+		if answers[copied] == answers[twin] {
+			same++
+		}
+	}
+	t.Logf("%d planted, %d answered, %d alike", len(twins), planted, same)
+	if planted == 0 || same > 0 {
+		t.Errorf("%d planted audits were answered, %d of them as if nothing was altered", planted, same)
+	}
+	for _, v := range s.View().Validators {
+		if v.State == "barred" {
+			t.Errorf("validator %d was withdrawn", v.Number)
+		}
 	}
 }

@@ -20,6 +20,8 @@ type audit struct {
 	First      bool // before the others: somebody is suspect, or the shard has but one voucher or is disputed
 	Lot        float64
 	Planted    bool     // altered, so that the receipts show no right answer: it is the validators who are checked
+	Twin       uint64   // of a planted one: the number of the audit that it was made from
+	Elsewhere  []judge  // who was given the other of the two
 	Parties    []party  // whose receipts are compared with what comes of it
 	Order      [][]byte // the encoded log, as judges get it
 	Units      float64  // of work
@@ -32,6 +34,7 @@ type audit struct {
 	Asked      time.Duration
 	Blobs      []ref // that the log reads
 	Attempts   uint32
+	Bytes      int // of its order and receipts
 	Need       int // answers wanted
 	Answers    []answer
 	Declined   []judge
@@ -64,7 +67,9 @@ const (
 	maxLog      = 1 << 14 // receipts of a miner and an epoch that are kept
 	maxLogBytes = 8 << 20 // of them
 	maxAudits   = 4096    // open at once; more are not drawn
-	maxAnswers  = 5       // to one audit: then it ends undecided
+	maxBytes    = 1 << 28 // of all open audits: the largest gives way
+	maxAnswers  = 5       // to one audit from validators alone: then miners are asked as well
+	mostAnswers = 16      // then it ends undecided
 	maxWithheld = 3       // epochs in a row with audits that a miner itself made impossible, before that is a failed verdict
 )
 

@@ -2,6 +2,7 @@ package orchestrator_test
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -154,5 +155,69 @@ func TestNonsenseFromAValidatorAndAMinerDoesNotStopAudits(t *testing.T) {
 		if _, err := n.core.Snapshot(); err != nil {
 			t.Errorf("seed %d: %v", seed, err)
 		}
+	}
+}
+
+func TestManyDifferentLiesEndNoAuditWhileMinersCanDecideIt(t *testing.T) {
+	n, _ := escapee(t, 4, 1, nil)
+	for i := range 7 {
+		n.join(firstValidator + 1 + i)
+	}
+	bend := n.bend
+	n.bend = func(key string, task *message.Task, r *message.Receipt) {
+		bend(key, task, r)
+		if n.peers[key].session[0] >= firstValidator { // no two of the eight say the same
+			for _, e := range r.GetReplayed() {
+				e.State = message.HashBytes([]byte(key))
+			}
+		}
+	}
+	v := n.finish()
+	if barred, _, _ := verdicts(v); v.Miners[4].Failed == 0 || barred < 5 {
+		t.Errorf("%d failed verdicts of the liar, %d validators withdrawn: %v", v.Miners[4].Failed, barred, v.Alerts)
+	}
+	for i, m := range v.Miners {
+		if i != 4 && m.Failed > 0 {
+			t.Errorf("miner %d failed: %v", m.Number, v.Evidence)
+		}
+	}
+}
+
+func TestValidatorsThatAreGoneOrWithdrawnFreeTheirPlaces(t *testing.T) {
+	n := newNet(t, 3, func(r *message.Rules) { r.AuditShare, r.ChallengeWindow = 1, 2 })
+	key := func(i int) []byte { return append(make([]byte, 30), byte(i>>8), byte(i)) }
+	session := make([]byte, 16)
+	register := func(i int) {
+		n.send(&message.Event{Miner: key(i), Kind: &message.Event_Register{Register: &message.Register{Session: session, Numerics: "test", Role: message.Role_VALIDATOR}}})
+	}
+	for i := range 300 {
+		register(i)
+	}
+	if have := len(n.core.View().Validators); have != 256 {
+		t.Fatalf("%d validators, the bound is 256", have)
+	}
+	n.send(&message.Event{Miner: key(7), Kind: &message.Event_Gone{Gone: &message.Gone{Session: session}}})
+	register(300)
+	if v := n.core.View().Validators; v[7].Number != 8 {
+		t.Error("a lost connection costs a validator its place at once")
+	}
+	n.now += time.Hour
+	register(301)
+	v := n.core.View().Validators
+	if len(v) != 256 || v[7].Number != 9 || v[255].Number != 257 {
+		t.Errorf("%d validators, the last is number %d", len(v), v[len(v)-1].Number)
+	}
+}
+
+func TestTheRunsEndPaysNobodyWhomAnAnswerSpeaksAgainst(t *testing.T) {
+	n := audited(t, 3, 6, 1)
+	n.lie(map[int]string{0: "a"})
+	var miners []string
+	for _, m := range n.core.View().Miners {
+		miners = append(miners, string(m.Key))
+	}
+	n.without(func(to string, t *message.Task) bool { return replay(to, t) && slices.Contains(miners, to) })
+	if l := n.core.View().Ledger; l.Paid > 0 || l.Escrow > 0 {
+		t.Errorf("%d paid, %d in escrow", l.Paid, l.Escrow)
 	}
 }

@@ -255,15 +255,5 @@ func (o *Orchestrator) open(a *audit) {
 	}
 	o.AuditTotals.Drawn += a.Units * float64(a.Need)
 	o.Audits = append(o.Audits, a)
-}
-
-// plant adds an altered copy of an audit: the learning rate that its log begins with is a neighbouring number. Nobody can
-// answer it from receipts; the right answer is what two who compute it agree on.
-func (o *Orchestrator) plant(a audit) {
-	a.Planted, a.First, a.Acked, a.Parties, a.Order = true, false, 0, nil, slices.Clone(a.Order)
-	first := opened(a.Order[0])
-	first.RateBits ^= 1
-	a.Order[0] = message.Encode(first)
-	o.AuditTotals.Planted++
-	o.open(&a)
+	o.boundAudits(a)
 }

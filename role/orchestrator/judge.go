@@ -22,36 +22,61 @@ func (o *Orchestrator) findJudge(a *audit, busy map[judge]bool) bool {
 			}
 		}
 	}
-	if !wait && (len(a.Answers) > 0 || a.Planted && len(a.Leases) > 0) {
-		idle = o.uninvolved(a, busy)
+	if !wait && (len(a.Answers) > 0 || a.Planted && len(a.Leases) > 0) || len(a.Answers) >= maxAnswers {
+		if miners := o.uninvolved(a, busy); len(miners) > 0 { // they are waited for
+			idle = slices.DeleteFunc(miners, func(j judge) bool { return !o.spare(o.Miners[j.Number]) })
+		}
 	}
 	if len(idle) == 0 {
 		return false
 	}
 	j := idle[o.dice.IntN(len(idle))]
 	busy[j] = true
+	for _, b := range o.Audits {
+		if b.Twin == a.Number || a.Twin == b.Number {
+			b.Elsewhere = append(b.Elsewhere, j)
+		}
+	}
 	a.Attempts++
 	a.Leases = append(a.Leases, replayLease{j, a.Attempts, o.Now + time.Duration(o.rules.GetEpochDeadline())})
 	o.orderJudge(j, &message.Order{Kind: &message.Order_Task{Task: o.replayTask(a, a.Attempts)}})
 	return true
 }
 
-// uninvolved are the miners at work who could give a second opinion: no party, and none that was asked before.
+// spare reports whether a miner has nothing due that a second opinion could delay: one that computes a task at a time
+// would share, reduce or install only after it.
+func (o *Orchestrator) spare(m *miner) bool {
+	return m.Order == nil && (o.Phase == Training && !o.Draining || o.Phase == Waiting)
+}
+
+// quick reports whether a miner, by its speed, replays an audit in half the time that a share may take: so even one that
+// begins at the end of an epoch's training does not cost it its share.
+func (o *Orchestrator) quick(m *miner, a *audit) bool {
+	total := 0.0
+	for _, s := range o.Stages {
+		total += s.Cost
+	}
+	own := o.Stages[m.Stage].Cost * float64(len(o.Stages)) / total // of a micro-batch, in units of work
+	return float64(a.Units*m.Service) <= float64(own*(time.Duration(o.rules.GetShareDeadline())/2).Seconds())
+}
+
+// uninvolved are the miners at work who could give a second opinion: no party, none that was asked before, and none that is
+// too slow for it.
 func (o *Orchestrator) uninvolved(a *audit, busy map[judge]bool) []judge {
 	var list []judge
 	for _, m := range o.Miners {
 		j := judge{false, m.Number}
 		party := m.Number == a.Miner || slices.ContainsFunc(a.Parties, func(p party) bool { return p.Miner == m.Number })
-		if m.active() && m.Connected && !m.hung() && !party && !a.knows(j) && !busy[j] {
+		if m.active() && m.Connected && !m.hung() && o.quick(m, a) && !party && !a.knows(j) && !busy[j] {
 			list = append(list, j)
 		}
 	}
 	return list
 }
 
-// knows reports whether a judge has a part in an audit already, or had.
+// knows reports whether a judge has a part in an audit already, or had, or in the one that it is an altered copy of.
 func (a *audit) knows(j judge) bool {
-	return slices.Contains(a.Declined, j) || slices.ContainsFunc(a.Answers, func(x answer) bool { return x.Judge == j }) ||
+	return slices.Contains(a.Declined, j) || slices.Contains(a.Elsewhere, j) || slices.ContainsFunc(a.Answers, func(x answer) bool { return x.Judge == j }) ||
 		slices.ContainsFunc(a.Leases, func(l replayLease) bool { return l.Judge == j })
 }
 
@@ -92,7 +117,7 @@ func (o *Orchestrator) remindJudge(j judge) {
 // orderJudge sends an order to a judge.
 func (o *Orchestrator) orderJudge(j judge, order *message.Order) {
 	if j.Validator {
-		o.tell(o.Validators[j.Number], order)
+		o.tell(o.validatorOf(j), order)
 		return
 	}
 	o.send(o.Miners[j.Number], order)

@@ -20,14 +20,19 @@ func (o *Orchestrator) pursueAudits() {
 		return
 	}
 	for _, a := range o.inTurn() {
+		var silent []judge
 		a.Leases = slices.DeleteFunc(a.Leases, func(l replayLease) bool {
 			if late := o.Now >= l.Until; late {
 				o.Counters.LeasesExpired++
 				a.Declined = append(a.Declined, l.Judge)
+				silent = append(silent, l.Judge)
 				return true
 			}
 			return false
 		})
+		for _, j := range silent {
+			o.silent(j)
+		}
 		switch {
 		case o.outdated(a):
 			o.giveUpAudit(a)
@@ -228,6 +233,42 @@ func (o *Orchestrator) stateGiven(m *miner, r *message.Receipt) {
 			a.State = &ref{}
 			*a.State = newRef(r.GetOutputs()[0])
 		}
+	}
+	o.gaveAll(m, id.GetEpoch())
+}
+
+// gaveAll ends a row of epochs with states kept back, once a miner gave all that audits of an epoch asked for.
+func (o *Orchestrator) gaveAll(m *miner, epoch uint64) {
+	lacks := func(a *audit) bool { return a.Miner == m.Number && a.Epoch == epoch && a.awaits() }
+	if m.WithheldIn <= epoch && !slices.ContainsFunc(o.Audits, lacks) {
 		m.Withheld = 0
 	}
+}
+
+// boundAudits keeps the size of the state within bounds: where open audits have too many bytes the largest one ends. So
+// whoever fills a log displaces its own audits, and waits for a proof.
+func (o *Orchestrator) boundAudits(a *audit) {
+	for _, list := range append([][][]byte{a.Order}, receiptsOf(a.Parties)...) {
+		for _, b := range list {
+			a.Bytes += len(b)
+		}
+	}
+	for {
+		total := 0
+		for _, b := range o.Audits {
+			total += b.Bytes
+		}
+		if total <= maxBytes {
+			return
+		}
+		o.endAudit(slices.MaxFunc(o.Audits, func(a, b *audit) int { return cmp.Compare(a.Bytes, b.Bytes) }))
+		o.AuditTotals.Unverified++
+	}
+}
+
+func receiptsOf(parties []party) (list [][][]byte) {
+	for _, p := range parties {
+		list = append(list, p.Receipts)
+	}
+	return list
 }

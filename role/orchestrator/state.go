@@ -60,6 +60,7 @@ type state struct {
 	Books         books
 	Clasp         clasp.Window
 	Validators    []*validator
+	Admitted      int      // validators ever
 	Audits        []*audit // open ones, oldest first
 	AuditCount    uint64   // ever opened
 	AuditTotals   AuditTotals

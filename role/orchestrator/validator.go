@@ -20,7 +20,15 @@ type validator struct {
 	Mismatches uint64 // replays of it that found a miner's log wrong, and were confirmed
 	Wrong      uint64 // answers that were not confirmed: two others agreed on another one
 	Units      float64
+	Gone       time.Duration // since when it has no stream
+	Unanswered int           // leases in a row that ran out
 }
+
+// Bounds of validators.
+const (
+	maxValidators = 256 // in the run at once
+	maxExpired    = 3   // leases in a row, until a validator that says nothing counts as gone
+)
 
 // registerValidator opens or resumes a validator's session. It is told again what it has to replay only if its process
 // still lives; a new one begins with nothing.
@@ -32,7 +40,9 @@ func (o *Orchestrator) registerValidator(key []byte, r *message.Register) {
 	}
 	resumed := v != nil && r.GetHolding() && bytes.Equal(v.Session, r.GetSession())
 	if v == nil {
-		v = &validator{Number: len(o.Validators), Key: bytes.Clone(key)}
+		o.freePlace()
+		o.Admitted++
+		v = &validator{Number: o.Admitted - 1, Key: bytes.Clone(key)}
 		o.Validators = append(o.Validators, v)
 	}
 	if !resumed {
@@ -58,10 +68,49 @@ func (o *Orchestrator) admitValidator(v *validator, key []byte, r *message.Regis
 		return "this key is a miner's: join with another one"
 	case v != nil && v.Barred != "":
 		return v.Barred
-	case v == nil && len(o.Validators) >= int(o.rules.GetMaxMiners()):
+	case v == nil && o.Books.Ledger.Find(key).Failed:
+		return "this key was withdrawn: join with a new one"
+	case v == nil && len(o.Validators) >= maxValidators && o.placeToFree() < 0:
 		return "the run has enough validators: try again when some have left"
 	}
 	return ""
+}
+
+// placeToFree is the place of a validator that was withdrawn, or has been gone for longer than a lost connection takes to
+// come back, and has no part in an open audit; -1 without one.
+func (o *Orchestrator) placeToFree() int {
+	return slices.IndexFunc(o.Validators, func(v *validator) bool {
+		gone := v.Barred != "" || !v.Connected && o.Now >= v.Gone+time.Duration(o.rules.GetReconnect())
+		return gone && !slices.ContainsFunc(o.Audits, func(a *audit) bool { return a.knows(v.judge()) })
+	})
+}
+
+// freePlace forgets one such validator where there are as many as a run takes. What it is paid the ledger knows, and that
+// it was withdrawn.
+func (o *Orchestrator) freePlace() {
+	if i := o.placeToFree(); i >= 0 && len(o.Validators) >= maxValidators {
+		o.Validators = slices.Delete(o.Validators, i, i+1)
+	}
+}
+
+// validatorOf returns the validator that a judge is. One with a part in an open audit is never forgotten.
+func (o *Orchestrator) validatorOf(j judge) *validator {
+	return o.Validators[slices.IndexFunc(o.Validators, func(v *validator) bool { return v.Number == j.Number })]
+}
+
+// silent counts a lease that ran out. A validator that lets several do so in a row is told, and counts as gone until it
+// registers again: it would keep audits from others.
+func (o *Orchestrator) silent(j judge) {
+	if !j.Validator {
+		return
+	}
+	v := o.validatorOf(j)
+	if v.Unanswered++; v.Unanswered >= maxExpired && v.Connected {
+		o.alert("validator %d (%s) lets its replays run out: others do them", v.Number+1, message.Short(v.Key))
+		o.tell(v, &message.Order{Kind: &message.Order_Finished{Finished: &message.Finished{
+			Reason: "your replays take longer than an epoch may: use a faster machine, then join again"}}})
+		o.validatorGone(v, v.Session)
+	}
 }
 
 // validator returns that of a key, or nil.
@@ -86,7 +135,7 @@ func (o *Orchestrator) validatorGone(v *validator, session []byte) {
 	if !bytes.Equal(v.Session, session) {
 		return
 	}
-	v.Connected = false
+	v.Connected, v.Gone = false, o.Now
 	o.freeJudge(v.judge())
 }
 
@@ -96,7 +145,7 @@ func (o *Orchestrator) validatorResult(v *validator, raw []byte, r *message.Rece
 	if !bytes.Equal(v.Session, r.GetSession()) || !bytes.Equal(r.GetPrevious(), v.Log) {
 		return
 	}
-	v.Log = message.HashBytes(raw)
+	v.Log, v.Unanswered = message.HashBytes(raw), 0
 	if bytes.Equal(r.GetManifest(), o.hash) && r.GetNumerics() == o.manifest.GetNumerics() {
 		o.replayed(v.judge(), r)
 	}
@@ -124,7 +173,7 @@ func (o *Orchestrator) validated() bool {
 // restartValidators is their part in a restart of the orchestrator: nobody has a stream yet, and what they replay goes on.
 func (o *Orchestrator) restartValidators(again time.Duration) {
 	for _, v := range o.Validators {
-		v.Connected = false
+		v.Connected, v.Gone = false, o.Now
 	}
 	for _, a := range o.Audits {
 		for i := range a.Leases {

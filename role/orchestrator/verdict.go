@@ -15,8 +15,8 @@ import (
 //   - An answer that equals the receipts passes: judge and miner agree. A share of audits wants two answers.
 //   - An answer that differs asks for another judge. What two judges agree on, to the last bit, is the truth: whoever's
 //     receipts differ from it gets a failed verdict, and whoever's answer differs is no judge any more.
-//   - While no two agree others are asked, at most maxAnswers in all. If nobody is left the audit ends undecided: the
-//     work is not verified, and nobody is charged.
+//   - While no two agree others are asked, after maxAnswers miners before validators: a miner's key has cost work. If
+//     nobody is left, or mostAnswers differ, the audit ends undecided: the work is not verified, and nobody is charged.
 //
 // So a single validator, lying or broken, costs an honest miner nothing. Two that agree on one lie are believed.
 
@@ -112,8 +112,8 @@ func (o *Orchestrator) decide(a *audit) {
 	}
 	switch {
 	case len(a.Answers) < a.Need:
-	case len(a.Answers) >= maxAnswers:
-		o.alert("%s: %d judges gave as many different answers: nobody is believed", a.name(), maxAnswers)
+	case len(a.Answers) >= mostAnswers, len(a.Answers) >= maxAnswers && o.stuck(a):
+		o.alert("%s: %d judges gave as many different answers: nobody is believed", a.name(), len(a.Answers))
 		o.giveUpAudit(a)
 	default:
 		a.Need = len(a.Answers) + 1
@@ -162,7 +162,7 @@ func (o *Orchestrator) judged(j judge, a *audit, right, mismatch bool) {
 		}
 		return
 	}
-	v := o.Validators[j.Number]
+	v := o.validatorOf(j)
 	if !right {
 		v.Wrong++
 		o.barValidator(v, "others agree on another outcome of "+a.name()+": its replays are not to be trusted; check the machine's memory, then join with a new key")
