@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,7 +27,8 @@ type screen struct {
 	drawn int // lines of the block on the terminal
 	shown int // epochs that were printed
 
-	noted    time.Duration // run time when the last alert was printed
+	noted    time.Duration // run time of the last alert that was printed
+	notedAt  time.Duration // run time when it was, 0 before the first
 	noteText string
 
 	awaited     string        // why the run waits, "" if it does not
@@ -122,23 +124,29 @@ func (s *screen) wait(v orchestrator.View) {
 	}
 }
 
-// note prints the newest alert as a log line, and up to two more of the same moment, unless it was printed already or
-// another one was a moment ago: without a terminal nothing else says why a run stands still.
+// note prints the alerts since the last time as log lines, a few at once and every few seconds; the others it counts. An
+// alert that repeats the one before is not printed: without a terminal nothing else says why a run stands still.
 func (s *screen) note(v orchestrator.View) {
-	const pause = 5 * time.Second
-	if len(v.Alerts) == 0 {
-		return
-	}
-	a := v.Alerts[len(v.Alerts)-1]
-	if a.At <= s.noted || a.Text == s.noteText || (s.noteText != "" && v.Now < s.noted+pause) {
-		return
-	}
-	s.noted, s.noteText = v.Now, a.Text
-	first := len(v.Alerts) - 1
-	for first > 0 && first > len(v.Alerts)-3 && v.Alerts[first-1].At == a.At {
+	const pause, most = 5 * time.Second, 5
+	first := len(v.Alerts)
+	for first > 0 && v.Alerts[first-1].At > s.noted {
 		first--
 	}
-	for _, a := range v.Alerts[first:] {
+	fresh := slices.Clone(v.Alerts[first:])
+	if len(fresh) == 0 || s.notedAt > 0 && v.Now < s.notedAt+pause && !v.Finished {
+		return
+	}
+	s.noted, s.notedAt = fresh[len(fresh)-1].At, v.Now
+	fresh = slices.DeleteFunc(fresh, func(a orchestrator.Alert) bool {
+		same := a.Text == s.noteText
+		s.noteText = a.Text
+		return same
+	})
+	if n := len(fresh) - most; n > 0 {
+		fmt.Fprintf(s, "note: %d more before these\n", n)
+		fresh = fresh[n:]
+	}
+	for _, a := range fresh {
 		fmt.Fprintf(s, "note: %s\n", a.Text)
 	}
 }

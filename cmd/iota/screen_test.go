@@ -77,6 +77,24 @@ func TestPipeGetsOneLinePerEpoch(t *testing.T) {
 	}
 }
 
+func TestAlertsOnAPipeAreLateAndNotLost(t *testing.T) {
+	var log bytes.Buffer
+	s := &screen{out: &log, log: &log}
+	v := orchestrator.View{Now: time.Second}
+	for i, text := range []string{"one", "two", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"} {
+		v.Now = time.Duration(i+1) * time.Second
+		v.Alerts = append(v.Alerts, orchestrator.Alert{At: v.Now, Text: text})
+		s.note(v)
+	}
+	v.Finished = true
+	s.note(v)
+	want := "note: one\nnote: two\nnote: three\nnote: four\nnote: five\nnote: six\n" +
+		"note: seven\nnote: eight\nnote: nine\nnote: ten\nnote: eleven\nnote: twelve\n"
+	if got := log.String(); got != want {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+}
+
 func TestSpeedIsThatOfTheLastNotes(t *testing.T) {
 	var r rate
 	for i := range 100 {

@@ -37,6 +37,11 @@ func upCommand() *cobra.Command {
 			"  iota up --validators 1 --adversary free-rider@2",
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.seeded = c.Flags().Changed("seed")
+			for _, name := range []string{"audit-share", "shard-share"} {
+				if c.Flags().Changed(name) && o.validators == 0 {
+					return usagef("--%s needs somebody who replays: add --validators 1", name)
+				}
+			}
 			return o.up(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
