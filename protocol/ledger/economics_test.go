@@ -59,7 +59,7 @@ func (c cheat) play(t *testing.T, dice *rand.Rand) (paid, found float64) {
 		}
 		if failed {
 			caught++
-			l.Slash(name, 0, "its replay differs")
+			l.Slash(name, "its replay differs")
 			key, age = key+1, 0
 		}
 	}

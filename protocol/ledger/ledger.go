@@ -130,19 +130,18 @@ func (l *Ledger) Waits(key []byte) (of uint64, waits bool) {
 // proven reports whether no proof is wanting for pay of an epoch. What a validator replays is checked in another way.
 func (h *Holder) proven(of uint64) bool { return h.Validator || h.Proof > of }
 
-// Slash burns what a key has in escrow for the given epoch and later ones, and marks it: what it does from now on is
-// forfeit too. It returns the amount. What it did before that epoch is not touched: that has windows of its own. The note
-// goes into the books, also when there was nothing to burn.
-func (l *Ledger) Slash(key []byte, since uint64, note string) uint64 {
+// Slash burns all that a key has in escrow, and marks it: what it does from now on is forfeit too. It returns the amount.
+// The note goes into the books, also when there was nothing to burn.
+func (l *Ledger) Slash(key []byte, note string) uint64 {
 	h, burned := l.find(key), uint64(0)
 	for _, lot := range slices.Clone(l.Lots) {
-		if lot.Holder == h && lot.Of >= since {
+		if lot.Holder == h {
 			l.must(Entry{Kind: Slash, Key: key, Of: lot.Of, Amount: lot.Amount, Note: note})
 			burned += lot.Amount
 		}
 	}
 	if !l.Find(key).Failed {
-		l.must(Entry{Kind: Slash, Key: key, Of: since, Note: note})
+		l.must(Entry{Kind: Slash, Key: key, Note: note})
 	}
 	return burned
 }

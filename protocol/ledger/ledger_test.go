@@ -110,7 +110,7 @@ func TestEntriesSumToZeroAndEmissionsToTheBudgetWhateverHappens(t *testing.T) {
 				l.Prove(keyOf(rapid.IntRange(0, 6).Draw(t, "good")), rapid.Uint64Range(0, epoch).Draw(t, "proven"))
 			}
 			if rapid.Bool().Draw(t, "verdict") {
-				l.Slash(keyOf(rapid.IntRange(0, 6).Draw(t, "liar")), rapid.Uint64Range(0, epoch+1).Draw(t, "since"), "it lied")
+				l.Slash(keyOf(rapid.IntRange(0, 6).Draw(t, "liar")), "it lied")
 			}
 		}
 		page := l.Settle(r, 9)
@@ -216,7 +216,7 @@ func TestOverflowIsRefusedAndChangesNothing(t *testing.T) {
 			}
 			check(t, &l, nil)
 			sums(t, page, map[ledger.Account]*big.Int{})
-			l.Slash(keyOf(rapid.IntRange(0, 6).Draw(t, "liar")), rapid.Uint64().Draw(t, "since"), "")
+			l.Slash(keyOf(rapid.IntRange(0, 6).Draw(t, "liar")), "")
 			if l.Issued > math.MaxInt64 {
 				t.Fatal("more than 63 bits were issued")
 			}
@@ -230,7 +230,7 @@ func TestASnapshotOfTheBooksGoesOnAsTheyDo(t *testing.T) {
 		if _, err := l.Close(r, 0, anyWork(t, "work", 1<<20), nil); err != nil {
 			t.Fatal(err)
 		}
-		l.Slash(keyOf(0), 0, "it lied")
+		l.Slash(keyOf(0), "it lied")
 		b, err := json.Marshal(l)
 		if err != nil {
 			t.Fatal(err)
@@ -260,7 +260,7 @@ func stored(t *testing.T) []byte {
 			l.Prove(keyOf(0), epoch-1)
 		}
 		if epoch == 3 {
-			l.Slash(keyOf(1), 2, "its replay differs")
+			l.Slash(keyOf(1), "its replay differs")
 		}
 		var work, replays []ledger.Work
 		for n := range 3 {

@@ -150,23 +150,23 @@ func TestAReleaseThatLacksItsProofIsFoundInTheFile(t *testing.T) {
 	}
 }
 
-func TestAFailedVerdictBurnsEverythingSinceAndNothingBefore(t *testing.T) {
+func TestAFailedVerdictBurnsAllOfTheEscrow(t *testing.T) {
 	b := newBooks(t)
 	b.close(11, 11) // epoch 0
 	b.close(2, 2)   // epoch 1: miner 1 begins to cheat
-	if burned := b.Slash(keyOf(1), 1, "its replay differs"); burned != 2000 {
+	if burned := b.Slash(keyOf(1), "its replay differs"); burned != 3000 {
 		t.Errorf("%d burned", burned)
 	}
-	b.want(1, 0, 1000, 2000, 10_000)
+	b.want(1, 0, 0, 3000, 10_000)
 	b.close(3, 3) // what it does from now on is forfeit
 	b.want(0, 1000, 5000, 0, 10_000)
-	b.want(1, 1000, 0, 5000, 10_000)
+	b.want(1, 0, 0, 6000, 10_000)
 }
 
 func TestAVerdictAboutTheRunningEpochForfeitsItsWork(t *testing.T) {
 	b := newBooks(t)
 	b.close(10, 10)
-	if burned := b.Slash(keyOf(1), 1, "its replay differs"); burned != 0 {
+	if burned := b.Slash(keyOf(1), "its replay differs"); burned != 0 {
 		t.Errorf("%d burned", burned)
 	}
 	b.close(3, 3)
@@ -178,7 +178,7 @@ func TestOtherMinersNeitherLoseNorGainByAFailedVerdictOrAProbation(t *testing.T)
 	honest, liar := newBooks(t), newBooks(t)
 	honest.close(10, 10)
 	liar.close(10, 10)
-	liar.Slash(keyOf(1), 0, "its replay differs")
+	liar.Slash(keyOf(1), "its replay differs")
 	honest.close(5, 5, 0)
 	liar.close(5, 5, 5) // and a newcomer
 	honest.want(0, 0, 5000, 0, 10_000)
@@ -235,7 +235,7 @@ func TestValidatorsShareTheirPartByWhatTheyReplayed(t *testing.T) {
 	}
 
 	// A validator that failed has its part burned; the others do not get it.
-	b.Slash(keyOf(8), 2, "it answered without computing")
+	b.Slash(keyOf(8), "it answered without computing")
 	close(ledger.Work{Key: keyOf(7), Units: 1}, ledger.Work{Key: keyOf(8), Units: 3})
 	b.want(7, 500, 0, 0, 0)
 	b.want(8, 750, 0, 750, 0)

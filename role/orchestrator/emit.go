@@ -81,21 +81,13 @@ func (o *Orchestrator) unproven(m *miner, epoch uint64) {
 	o.Books.Ledger.Void(m.Key, epoch, epoch, unprovenNote)
 }
 
-// burn is what a failed verdict costs a miner: everything in escrow for the given epoch and later ones, and what it does
-// from now on under this key. The epoch is the first in which it may have cheated. A verdict is a sample and says little
-// of the epochs before its own, so it is 0, all that is in escrow, unless those were replayed in full. It may be called at
-// any time and more than once. Whether the miner may stay is another question.
-func (o *Orchestrator) burn(m *miner, epoch uint64, reason string) {
-	o.burnKey(m.Key, epoch, reason)
-}
-
-// burnKey is burn for any participant, validators included.
-func (o *Orchestrator) burnKey(key []byte, epoch uint64, reason string) {
-	amount := o.Books.Ledger.Slash(key, epoch, plain(reason))
-	if amount == 0 {
-		return
+// burn is what a failed verdict costs a participant, or a wrong replay a validator: everything in escrow, and what it does
+// from now on under this key. A verdict is a sample and says little of the epochs before its own. It may be called at any
+// time and more than once. Whether the participant may stay is another question.
+func (o *Orchestrator) burn(key []byte, reason string) {
+	if amount := o.Books.Ledger.Slash(key, plain(reason)); amount > 0 {
+		o.alert("%s loses %.6f: %s", message.Short(key), float64(amount)/ledger.Unit, reason)
 	}
-	o.alert("%s loses %.6f from epoch %d on: %s", message.Short(key), float64(amount)/ledger.Unit, epoch, reason)
 }
 
 // creditReplay counts a validator's replay, when its verdict is known: the units of the work that was replayed. With the

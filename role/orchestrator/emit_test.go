@@ -101,16 +101,16 @@ func TestPayPerMicroBatchAndCostIsTheSameForEverybody(t *testing.T) {
 	}
 }
 
-func TestAFailedVerdictBurnsSinceThenAndLeavesTheOthersAlone(t *testing.T) {
+func TestAFailedVerdictBurnsEscrowAndLeavesTheOthersAlone(t *testing.T) {
 	rules := func(r *message.Rules) { r.Probation = 0 }
 	honest, n := newEarners(t, 8, rules), newEarners(t, 8, rules)
 	for _, e := range []*earners{honest, n} {
 		e.until(3)
 	}
 	before := n.core.View().Miners[0].Pay
-	n.core.Burn(0, 2, "its replay of segment 3 differs")
+	n.core.Burn(0, "its replay of segment 3 differs")
 	after := n.core.View().Miners[0].Pay
-	if after.Slashed == 0 || after.Slashed+after.Escrow != before.Escrow || after.Escrow == 0 {
+	if after.Slashed == 0 || after.Slashed != before.Escrow || after.Escrow != 0 {
 		t.Errorf("before %+v, after %+v", before, after)
 	}
 	honest.until(9)

@@ -3,9 +3,7 @@ package orchestrator
 // What a validator's verdicts will call, for tests of this package.
 
 // Burn is burn for a miner by number, from 0.
-func (o *Orchestrator) Burn(miner int, epoch uint64, reason string) {
-	o.burn(o.Miners[miner], epoch, reason)
-}
+func (o *Orchestrator) Burn(miner int, reason string) { o.burn(o.Miners[miner].Key, reason) }
 
 // CreditReplay is creditReplay for so many micro-batches of a stage.
 func (o *Orchestrator) CreditReplay(key []byte, stage int, batches uint64) {

@@ -162,7 +162,7 @@ func (o *Orchestrator) barValidator(v *validator, reason string) {
 	o.tell(v, &message.Order{Kind: &message.Order_Finished{Finished: &message.Finished{Reason: v.Barred}}})
 	v.Connected = false
 	o.freeJudge(v.judge())
-	o.burnKey(v.Key, 0, reason)
+	o.burn(v.Key, reason)
 }
 
 // validated reports whether a validator has a part in the run: without one nothing is drawn, and no dice are cast.

@@ -185,7 +185,7 @@ func (o *Orchestrator) convict(m *miner, e Evidence) {
 	if m.Barred == "" {
 		o.bar(m, "a replay of its work of epoch "+fmt.Sprint(e.Epoch)+" does not give what it stated: "+e.What)
 	}
-	o.burn(m, 0, e.What) // a verdict is a sample, and says little of the epochs before its own
+	o.burn(m.Key, e.What)
 }
 
 // leastUnits is what a replay counts at least: that of a shard has no micro-batches in it.
