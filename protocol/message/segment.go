@@ -1,5 +1,10 @@
 package message
 
+import (
+	"math"
+	"slices"
+)
+
 // Segment is a stretch of a log that can be replayed on its own: from the start of its epoch or from a commitment, to the
 // next commitment or the end.
 type Segment struct {
@@ -14,16 +19,16 @@ type Segment struct {
 	Own int
 }
 
-// Segments cuts the log of one epoch at its commitments between steps, as far as step last: later states are not kept. It
-// returns nil if a commitment names a slot whose forward the log does not have, or one twice, or if its step does not come
+// Segments cuts the log of one epoch at its commitments between steps whose states are kept: those as far as step last, and
+// the newest. So the closing segment, which has the share, is a short one however long the epoch took. It returns nil if a commitment names a slot whose forward the log does not have, or one twice, or if its step does not come
 // after the one before: no log is so long in segments that it cannot be looked through.
 func Segments(log []*Receipt, last uint64) []Segment {
 	var list []Segment
-	from := 0
+	from, newest := 0, newestCommitment(log)
 	forwards, seen := map[slotName]int{}, 0 // the newest of each slot among the first receipts
 	for from < len(log) {
 		to := from + 1
-		for to < len(log) && !log[to].resumable(last) {
+		for to < len(log) && to != newest && !log[to].resumable(last) {
 			to++
 		}
 		s := Segment{Receipts: []int{0}}
@@ -61,9 +66,19 @@ func Segments(log []*Receipt, last uint64) []Segment {
 	return list
 }
 
-// resumable reports whether a receipt commits to a state that is kept.
+// resumable reports whether a receipt commits to the state of a step as far as the last one.
 func (r *Receipt) resumable(last uint64) bool {
 	return r.GetTask().GetKind() == TaskKind_STEP && r.GetState() != nil && r.GetTask().GetBatch() <= last
+}
+
+// newestCommitment is the place of a log's last commitment between steps, -1 without one.
+func newestCommitment(log []*Receipt) int {
+	for i, r := range slices.Backward(log) {
+		if r.resumable(math.MaxUint64) {
+			return i
+		}
+	}
+	return -1
 }
 
 // slotName names the forward that took a slot.

@@ -19,6 +19,7 @@ func TestALogThatCommitsToWhatCannotBeHasNoSegments(t *testing.T) {
 	}{
 		{"two segments", []*Receipt{begin, forward, commit(1, 7), end}, 2},
 		{"three segments, a slot held across two", []*Receipt{begin, forward, commit(1, 7), commit(2, 7), end}, 3},
+		{"of the commitments beyond the kept ones only the newest cuts", []*Receipt{begin, commit(9), commit(11), commit(12), commit(13), end}, 3},
 		{"a slot without a forward", []*Receipt{begin, forward, commit(1, 8), end}, 0},
 		{"a slot whose forward comes later", []*Receipt{begin, commit(1, 7), forward, end}, 0},
 		{"a slot twice", []*Receipt{begin, forward, commit(1, 7, 7), end}, 0},

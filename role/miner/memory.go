@@ -55,7 +55,7 @@ func (r rules) memory(c model.Config, stage, threads, miners int) Memory {
 		if !last && !r.recompute {
 			older += r.slots * s.Vector
 		}
-		m.Audits = r.kept()*state + midEpochs*int(r.mids/r.commitEvery)*(s.Vector+state+older)
+		m.Audits = r.kept()*state + midEpochs*(int(r.mids/r.commitEvery)+1)*(s.Vector+state+older)
 	}
 	if !last && !r.recompute {
 		m.Stash, m.Tapes = r.slots*s.Vector, m.Tapes+r.slots*s.Tape

@@ -21,11 +21,22 @@ type mid struct {
 const midMagic = "iota-steps-1\x00\x00\x00\x00"
 
 // keepMid keeps the state of a commitment for audits, so that a later stretch of the epoch can be replayed without the
-// earlier ones. Only those of the first H steps of an epoch are kept.
+// earlier ones. Those of the first H steps of an epoch are kept, and beyond them the newest: with it the closing segment,
+// which has the share, can be replayed on its own.
 func (m *Miner) keepMid() {
-	if m.rules.window > 0 && m.step <= m.rules.mids {
-		m.mids = append(m.mids, mid{m.stage.Index(), m.epoch, m.step, m.encodeMid()})
+	if m.rules.window == 0 {
+		return
 	}
+	s := mid{m.stage.Index(), m.epoch, m.step, m.encodeMid()}
+	if n := len(m.mids); n > 0 && m.mids[n-1].outdatedBy(s, m.rules.mids) {
+		m.mids = m.mids[:n-1]
+	}
+	m.mids = append(m.mids, s)
+}
+
+// outdatedBy reports whether a state beyond the first ones is no longer the newest.
+func (s mid) outdatedBy(next mid, first uint64) bool {
+	return s.stage == next.stage && s.epoch == next.epoch && s.step > first && next.step > s.step
 }
 
 // midEpochs is for how many epochs, the running one included, states of commitments are kept: their audits are drawn when

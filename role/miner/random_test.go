@@ -23,6 +23,7 @@ func TestAnyScheduleReplays(t *testing.T) {
 				m.Rules.MicroBatchesPerStep = uint32(rapid.IntRange(1, 3).Draw(rt, "K"))
 				m.Rules.ChallengeWindow, m.Rules.AuditShare = 1, 0.1
 				m.Rules.CommitEvery = uint32(rapid.IntRange(1, 3).Draw(rt, "C"))
+				m.Rules.InnerSteps = uint32(rapid.IntRange(1, 4).Draw(rt, "H"))
 				m.Rules.Recompute = rapid.Bool().Draw(rt, "recompute")
 				m.Rules.Share = rapid.SampledFrom([]string{"f32", "bf16", "int8"}).Draw(rt, "share")
 				m.Model.Boundary = rapid.SampledFrom([]string{model.None, model.Bottleneck, model.SSN}).Draw(rt, "boundary")

@@ -29,7 +29,7 @@ type rules struct {
 	decay       float64
 	slots       int    // micro-batches held at once
 	window      int    // epochs gone by whose start is kept for audits
-	mids        uint64 // last step of an epoch whose commitment's state is kept
+	mids        uint64 // the first steps of an epoch, the states of whose commitments are kept
 }
 
 // readManifest returns what a manifest says to a miner, or an error if it contradicts itself.
