@@ -8,8 +8,8 @@ import (
 )
 
 // drawAudits draws from the epoch that an install just ended. Every segment of a log and every shard is tossed for on its
-// own, a segment with the audit share as probability, higher for a suspect miner, a shard with the shard share: nobody
-// knows before what will be replayed, and the dice are cast when nothing can be changed any more. A shard that only one
+// own: a segment with the audit share as probability, higher for a suspect miner and for the closing segment of a log, a
+// shard with the shard share. Nobody knows before what will be replayed, and the dice are cast when nothing can be changed. A shard that only one
 // miner vouches for, or about which two differ, is always drawn.
 func (o *Orchestrator) drawAudits() {
 	if n := o.Unjudged; n > 0 {
@@ -71,11 +71,6 @@ func (o *Orchestrator) suspicion(m *miner) float64 {
 	return weight
 }
 
-// toss reports whether work of so suspect a miner is drawn.
-func (o *Orchestrator) toss(suspicion float64) bool {
-	return o.dice.Float64() < min(1, float64(o.rules.GetAuditShare()*suspicion)/replays)
-}
-
 // drawLog tosses for every segment of a miner's log.
 func (o *Orchestrator) drawLog(m *miner, log []*message.Receipt) {
 	total := 0.0
@@ -95,14 +90,14 @@ func (o *Orchestrator) drawLog(m *miner, log []*message.Receipt) {
 		o.alert("the steps of miner %d sum other gradients than were acknowledged to it: its work of epoch %d is not verified", m.Number+1, o.Epoch)
 		o.unproven(m, o.Epoch)
 	}
-	segments := message.Segments(log, o.keptStep())
-	if segments == nil { // it commits to what it cannot have: no draw decides whether that is paid
+	prospects := o.prospects(log)
+	if prospects == nil { // it commits to what it cannot have: no draw decides whether that is paid
 		o.withheld(m, &audit{Epoch: o.Epoch, Stage: m.Stage, Miner: m.Number})
 		return
 	}
-	for _, s := range segments {
-		if o.toss(o.suspicion(m)) && m.Barred == "" {
-			o.openLog(m, s, log)
+	for _, p := range prospects {
+		if o.dice.Float64() < o.Chance(p.Weight, o.suspicion(m)) && m.Barred == "" {
+			o.openLog(m, p.Segment, log)
 		}
 	}
 }
