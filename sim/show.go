@@ -12,6 +12,12 @@ import (
 // View returns what the run looks like now.
 func (s *Sim) View() orchestrator.View { return s.hub.core.View() }
 
+// Prospects returns what would be drawn of a miner's log if the epoch ended now, by number from 1.
+func (s *Sim) Prospects(miner int) []orchestrator.Prospect { return s.hub.core.Prospects(miner) }
+
+// Chance is the probability with which work of a weight is drawn, of a miner of so much suspicion.
+func (s *Sim) Chance(weight, suspicion float64) float64 { return s.hub.core.Chance(weight, suspicion) }
+
 // Chain returns the last link of the chain.
 func (s *Sim) Chain() [32]byte { return s.hub.chain }
 

@@ -18,7 +18,8 @@ type trustOutcome struct {
 	by                 string // what found it
 	earned             float64
 	fair               float64   // mean pay of an honest miner
-	replayed           []float64 // micro-batches of each honest miner of the last stage that audits passed
+	chances            []float64 // by the law, of each epoch until the first cheater was found; for a validator of each answer
+	audited            float64
 	loss               float64
 	wronged            int
 	audits, unverified uint64
@@ -94,7 +95,14 @@ func (b *trustBench) play(cell trustCell, seed uint64) (trustOutcome, error) {
 			return o, err
 		}
 	}
+	law, follows := b.law(cell, c.Sim().Chance)
 	for epoch := 1; epoch <= b.epochs && o.caught == 0; epoch++ {
+		if _, err := c.Do("run until=phase:Installing max=30m"); err != nil {
+			return o, err
+		}
+		if follows {
+			o.chances = append(o.chances, law.epoch(epoch-1, logs(c.Sim(), cheaters)))
+		}
 		if _, err := c.Do(fmt.Sprintf("run until=epoch:%d max=30m", epoch)); err != nil {
 			return o, err
 		}
@@ -107,6 +115,37 @@ func (b *trustBench) play(cell trustCell, seed uint64) (trustOutcome, error) {
 	o.look(v, cell, cheaters, b.epochs)
 	o.finish(v, cell, cheaters)
 	return o, nil
+}
+
+// logs are what an epoch's draw is over for the first cheater: its log, or, if it was withdrawn and has only a part of one,
+// those of the honest miners of its stage.
+func logs(s *sim.Sim, cheaters []int) (list [][]orchestrator.Prospect) {
+	v := s.View()
+	if n := cheaters[0]; v.Miners[n-1].Barred == "" {
+		return append(list, s.Prospects(n))
+	}
+	for _, m := range v.Miners {
+		if m.Stage == v.Miners[cheaters[0]-1].Stage && m.Barred == "" {
+			list = append(list, s.Prospects(m.Number))
+		}
+	}
+	return list
+}
+
+// law is what a cell's cheating follows, if it falsifies anything of a miner's.
+func (b *trustBench) law(cell trustCell, chance func(weight, suspicion float64) float64) (p *prospect, follows bool) {
+	law, follows := cheatLaws[cell.kind]
+	p = &prospect{law: law, kind: cell.kind, rate: cell.rate, shardShare: b.shardShare, chance: chance}
+	p.start()
+	return p, follows
+}
+
+// first is how many epochs pass before a cell's first false act: who copies has nothing to give in the first one.
+func (c trustCell) first() int {
+	if c.kind == "copy" {
+		return 1
+	}
+	return 0
 }
 
 // validatorsOf is the number of a cell's validators.
@@ -174,6 +213,8 @@ func foundBy(m orchestrator.MinerView) string {
 func (o *trustOutcome) finish(v orchestrator.View, cell trustCell, cheaters []int) {
 	o.loss, o.stuck, o.unverified = v.Counters.LossEval, !v.Finished, v.Audits.Unverified
 	o.audits = v.Audits.Segments + v.Audits.Shards
+	o.audited = ratio(v.Audits.Drawn, v.Audits.Work)
+	o.found(v, cell, cheaters)
 	honest := 0.0
 	for _, m := range v.Miners {
 		pay := float64(m.Pay.Earned + m.Pay.Escrow)
@@ -182,9 +223,6 @@ func (o *trustOutcome) finish(v orchestrator.View, cell trustCell, cheaters []in
 			continue
 		}
 		o.fair += pay
-		if m.Stage == len(v.Stages)-1 {
-			o.replayed = append(o.replayed, m.Replayed)
-		}
 		honest++
 		if m.Failed > 0 || m.Barred != "" {
 			o.wronged++
@@ -202,6 +240,23 @@ func (o *trustOutcome) finish(v orchestrator.View, cell trustCell, cheaters []in
 	for _, p := range v.Ledger.Validators {
 		if cell.judge() && p.ID == v.Validators[0].ID {
 			o.earned += float64(p.Pay.Earned + p.Pay.Escrow)
+		}
+	}
+}
+
+// found ends the chances with the epoch whose cheating was found: a verdict says which, and it may have come later.
+func (o *trustOutcome) found(v orchestrator.View, cell trustCell, cheaters []int) {
+	if cell.judge() {
+		w := v.Validators[0]
+		for range w.Replays + uint64(min(1, o.caught)) {
+			o.chances = append(o.chances, cell.rate)
+		}
+		return
+	}
+	for _, e := range v.Evidence {
+		if slices.Contains(cheaters, e.Miner) {
+			o.chances = o.chances[:min(len(o.chances), int(e.Epoch)+1)]
+			return
 		}
 	}
 }

@@ -16,7 +16,7 @@ func TestCheatersAreCaughtAndNotPaid(t *testing.T) {
 	if err := b.check(); err != nil {
 		t.Fatal(err)
 	}
-	table, err := b.measure(context.Background())
+	table, err := b.measure(context.Background(), func(trustRow) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 //     the input is made anew.
 //
 // So one liar, whatever it claims, costs an honest miner nothing where its stage has a second miner at work, and is
-// withdrawn after maxFaults refuted claims. Two liars are believed: in one stage against a
+// withdrawn after MaxFaults refuted claims. Two liars are believed: in one stage against a
 // third, and in neighbouring ones when one makes a bad tensor and the other computes with it. A flight holds one claim per miner of a stage at most, and none outlives
 // the flight.
 type claim struct {
@@ -113,7 +113,7 @@ const falseClaim = "claimed that an input is of no use, which is not so"
 func (o *Orchestrator) refuted(m *miner, what string) {
 	o.Counters.Refuted++
 	o.alert("miner %d %s", m.Number+1, what)
-	if m.Refuted++; m.Refuted >= maxFaults && m.Barred == "" {
+	if m.Refuted++; m.Refuted >= MaxFaults && m.Barred == "" {
 		o.bar(m, "too many claims against inputs that others could use: check the machine's memory and connection, then join with a new key")
 	}
 }
@@ -174,10 +174,10 @@ func (o *Orchestrator) suspect(accuser, maker *miner) {
 // doubt adds an unchecked claim between two miners to the row of one.
 func (m *miner) doubt(other *miner) {
 	m.Doubts = append(m.Doubts, other.Number)
-	m.Doubts = m.Doubts[max(0, len(m.Doubts)-maxFaults):]
+	m.Doubts = m.Doubts[max(0, len(m.Doubts)-MaxFaults):]
 }
 
-func (m *miner) doubted() bool { return len(m.Doubts) == maxFaults }
+func (m *miner) doubted() bool { return len(m.Doubts) == MaxFaults }
 
 func (m *miner) doubtedBySeveral() bool {
 	return slices.ContainsFunc(m.Doubts, func(n int) bool { return n != m.Doubts[0] })

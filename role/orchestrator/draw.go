@@ -56,8 +56,8 @@ func (m *miner) cutLog(epoch uint64, log []*message.Receipt) {
 	m.LogFull, m.LogBytes = false, 0
 }
 
-// flagWeight is what a flag, of CLASP or of a screen, adds to a miner's weight in the draw.
-const flagWeight = 3
+// FlagWeight is what a flag, of CLASP or of a screen, adds to a miner's weight in the draw.
+const FlagWeight = 3
 
 // suspicion is the weight of a miner in the draw: 1 for one that nothing speaks against. Honest miners are flagged now and
 // then, so flags direct audits and cost nothing.
@@ -65,7 +65,7 @@ func (o *Orchestrator) suspicion(m *miner) float64 {
 	weight := 1 + float64(m.Disagreed)
 	for _, flag := range []bool{m.Clasp.Flagged, m.Screened} {
 		if flag {
-			weight += flagWeight
+			weight += FlagWeight
 		}
 	}
 	return weight

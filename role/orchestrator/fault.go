@@ -4,10 +4,10 @@ import (
 	"github.com/iota-train/iota/protocol/message"
 )
 
-// maxFaults is how many faults withdraw a miner. Its own values that are not finite, loads that it could not do and
+// MaxFaults is how many faults withdraw a miner. Its own values that are not finite, loads that it could not do and
 // inputs that only it could not get make one row, unchecked claims another; refuted claims are a count that falls by one
-// every maxFaults epochs.
-const maxFaults = 8
+// every MaxFaults epochs.
+const MaxFaults = 8
 
 // flightFault answers a miner that could not do its piece of a micro-batch.
 func (o *Orchestrator) flightFault(m *miner, f *flight, r *message.Receipt, rerun bool) {
@@ -33,7 +33,7 @@ func (o *Orchestrator) nonFinite(m *miner) {
 
 // charge adds a fault to a miner's row and withdraws it when the row is too long.
 func (o *Orchestrator) charge(m *miner, why string) {
-	if m.Faults++; m.Faults >= maxFaults && m.Barred == "" {
+	if m.Faults++; m.Faults >= MaxFaults && m.Barred == "" {
 		o.bar(m, why)
 	}
 }

@@ -159,7 +159,7 @@ func (o *Orchestrator) nextEpoch() {
 	o.LossSum, o.LossCount = 0, 0
 	for _, m := range o.Miners {
 		m.Acks, m.Stepped, m.Spread = nil, 0, 0
-		if o.Epoch%maxFaults == 0 {
+		if o.Epoch%MaxFaults == 0 {
 			m.Refuted = max(0, m.Refuted-1)
 		}
 		if m.Order != nil {

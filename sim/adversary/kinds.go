@@ -3,6 +3,7 @@ package adversary
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/iota-train/iota/learn/tensor"
 	"github.com/iota-train/iota/protocol/message"
@@ -56,6 +57,24 @@ var injected = []kind{
 	{name: "fault", tasks: training, fault: message.Fault_NON_FINITE_OWN},
 	{name: "idle", tasks: []message.TaskKind{message.TaskKind_LOAD}, ignores: true},
 	{name: "invert", tasks: shares, tensor: func(x []float32, _ *rand.Rand) { times(x, -10) }},
+}
+
+// Falsifies reports whether a miner's misbehaviour of that name would make a receipt false if it acted on its task: at a
+// task that gives nothing there is nothing to change.
+func Falsifies(name string, r *message.Receipt) bool {
+	i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })
+	if i < 0 || !slices.Contains(kinds[i].tasks, r.GetTask().GetKind()) || r.GetFault() != message.Fault_FAULT_NONE {
+		return false
+	}
+	switch k := kinds[i]; {
+	case k.ignores, k.lags, k.answer != nil:
+		return false
+	case k.fault != message.Fault_FAULT_NONE:
+		return true
+	case k.unfit:
+		return len(r.GetSources()) > 0
+	}
+	return len(r.GetOutputs()) > 0
 }
 
 // ofTask are dice that follow from the task: accomplices throw them alike.
@@ -127,6 +146,7 @@ func (a *Adversary) alter(r *rule, receipt *message.Receipt, outputs *[]message.
 		r.answer(receipt.GetReplayed(), r.dice)
 		return len(receipt.GetReplayed()) > 0
 	case r.fault != message.Fault_FAULT_NONE:
+		receipt.Inputs = receipt.BlobHashes() // one that stops at an input has not come to its tokens
 		receipt.Fault, receipt.Note = r.fault, "so says an adversary"
 		receipt.Outputs, receipt.LossBits, *outputs = nil, 0, nil
 		return true
