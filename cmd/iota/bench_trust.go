@@ -27,6 +27,7 @@ type trustBench struct {
 	shardShare      float64
 	aggregate       string
 	challengeWindow int
+	untilFound      bool
 }
 
 // trustCell is one kind of cheating at one rate.
@@ -93,6 +94,7 @@ func benchTrustCommand() *cobra.Command {
 	f.Float64Var(&b.shardShare, "shard-share", 1, "share of the merged shards that are reduced again")
 	f.IntVar(&b.challengeWindow, "challenge-window", 4, "epochs in which work can be challenged")
 	f.StringVar(&b.aggregate, "aggregate", "mean", "how sources are merged")
+	f.BoolVar(&b.untilFound, "until-found", false, "end a network when its cheater is found, half of the time at a rate of 0.1: then loss_eval says nothing")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }

@@ -24,6 +24,7 @@ type trustOutcome struct {
 	wronged            int
 	audits, unverified uint64
 	stuck              bool
+	cut                bool // not played to the end
 }
 
 // judge reports whether the cheater is a validator.
@@ -108,8 +109,11 @@ func (b *trustBench) play(cell trustCell, seed uint64) (trustOutcome, error) {
 		}
 		o.look(c.Sim().View(), cell, cheaters, epoch)
 	}
-	if _, err := c.Do("run until=end max=60m"); err != nil {
-		return o, err
+	if o.cut = b.untilFound && o.caught > 0; !o.cut {
+		if _, err := c.Do("run until=end max=60m"); err != nil {
+			return o, err
+		}
+		o.stuck = !c.Sim().View().Finished
 	}
 	v := c.Sim().View()
 	o.look(v, cell, cheaters, b.epochs)
@@ -211,7 +215,7 @@ func foundBy(m orchestrator.MinerView) string {
 
 // finish takes in the state at the end.
 func (o *trustOutcome) finish(v orchestrator.View, cell trustCell, cheaters []int) {
-	o.loss, o.stuck, o.unverified = v.Counters.LossEval, !v.Finished, v.Audits.Unverified
+	o.loss, o.unverified = v.Counters.LossEval, v.Audits.Unverified
 	o.audits = v.Audits.Segments + v.Audits.Shards
 	o.audited = ratio(v.Audits.Drawn, v.Audits.Work)
 	o.found(v, cell, cheaters)

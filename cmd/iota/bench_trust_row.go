@@ -16,7 +16,7 @@ type trustRow struct {
 	chances                   int     // epochs of cheating until found, for a validator answers
 	formula, spread           float64 // of so many found: the expected number, and its standard deviation
 	earned                    float64 // of the cheaters, over an honest miner's
-	loss, lossError           float64 // mean ratio to the honest network's, and its standard error
+	loss, lossError           float64 // mean ratio to the honest network's, and its standard error; 0 if not all were played to the end
 	audited                   float64 // replayed work over all work
 	wronged                   int
 	stuck                     int     // networks that did not end in time
@@ -59,7 +59,9 @@ func summarise(cell trustCell, outcomes, honest []trustOutcome) trustRow {
 			row.by = by
 		}
 	}
-	row.loss, row.lossError = meanAndError(ratios)
+	if !slices.ContainsFunc(outcomes, func(o trustOutcome) bool { return o.cut }) {
+		row.loss, row.lossError = meanAndError(ratios)
+	}
 	return row
 }
 
@@ -98,8 +100,10 @@ func (b *trustBench) report(table []trustRow) *benchReport {
 			r.add(row.name(), "formula_interval", row.half()/chances, "share of epochs", "", 0)
 		}
 		r.add(row.name(), "earned", row.earned, "share", "honest_run", 1)
-		r.add(row.name(), "loss_eval", row.loss, "ratio", "honest_run", 1)
-		r.add(row.name(), "loss_eval_error", row.lossError, "ratio", "", 0)
+		if row.loss > 0 {
+			r.add(row.name(), "loss_eval", row.loss, "ratio", "honest_run", 1)
+			r.add(row.name(), "loss_eval_error", row.lossError, "ratio", "", 0)
+		}
 		r.add(row.name(), "audited", row.audited, "share", "audit_share", b.auditShare)
 		r.add(row.name(), "wronged", float64(row.wronged), "miners", "", 0)
 		r.add(row.name(), "unverified", row.unverified, "share", "", 0)
@@ -123,7 +127,11 @@ func (r trustRow) String() string {
 		}
 		law = fmt.Sprintf("%-5.3f  %-7.3f  %-5.3f  %-5s", float64(r.caught)/chances, r.formula/chances, r.half()/chances, holds)
 	}
+	loss := fmt.Sprintf("%-9s  %-5s", "", "")
+	if r.loss > 0 {
+		loss = fmt.Sprintf("%-9.3f  %-5.3f", r.loss, r.lossError)
+	}
 	n := float64(r.networks)
-	return fmt.Sprintf("%-14s  %-4s  %-8d  %-6.2f  %-8.2f  %-6.1f  %-10s  %s  %-6.2f  %-9.3f  %-5.3f  %-7.2f  %-7d  %-5d  %.2f", kind, rate, r.networks,
-		float64(r.caught)/n, float64(r.within3)/n, r.epochs, r.by, law, r.earned, r.loss, r.lossError, r.audited, r.wronged, r.stuck, r.unverified)
+	return fmt.Sprintf("%-14s  %-4s  %-8d  %-6.2f  %-8.2f  %-6.1f  %-10s  %s  %-6.2f  %s  %-7.2f  %-7d  %-5d  %.2f", kind, rate, r.networks,
+		float64(r.caught)/n, float64(r.within3)/n, r.epochs, r.by, law, r.earned, loss, r.audited, r.wronged, r.stuck, r.unverified)
 }
