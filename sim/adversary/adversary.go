@@ -140,7 +140,7 @@ func (a *Adversary) draw(t *message.Task) *rule {
 		}
 		dice := r.dice
 		if r.joint {
-			dice = ofTask(t.GetId())
+			dice = a.ofTask(t.GetId())
 		}
 		if dice.Float64() >= r.rate {
 			continue

@@ -1,6 +1,7 @@
 package adversary
 
 import (
+	"bytes"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -77,10 +78,12 @@ func Falsifies(name string, r *message.Receipt) bool {
 	return len(r.GetOutputs()) > 0
 }
 
-// ofTask are dice that follow from the task: accomplices throw them alike.
-func ofTask(id *message.TaskID) *rand.Rand {
+// ofTask are dice that follow from the task and who the accomplices are: they throw them alike, and others differently.
+func (a *Adversary) ofTask(id *message.TaskID) *rand.Rand {
+	keys := slices.Clone(a.accomplices)
+	slices.SortFunc(keys, bytes.Compare)
 	var s [32]byte
-	copy(s[:], message.Hash(id))
+	copy(s[:], message.HashBytes(append(bytes.Join(keys, nil), message.Hash(id)...)))
 	return rand.New(rand.NewChaCha8(s))
 }
 
@@ -190,7 +193,7 @@ func (a *Adversary) bend(r *rule, id *message.TaskID, outputs []message.Blob) []
 	}
 	dice := r.dice
 	if r.joint {
-		dice = ofTask(id)
+		dice = a.ofTask(id)
 	}
 	bent := make([]message.Blob, len(outputs))
 	for i, b := range outputs {
