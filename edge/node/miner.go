@@ -120,7 +120,7 @@ func (m *Miner) live(ctx context.Context) error {
 
 // connect keeps a connection until the run is finished.
 func (m *Miner) connect(ctx context.Context) error {
-	const shortest, longest = 20 * time.Millisecond, 5 * time.Second
+	const shortest, longest = 20 * time.Millisecond, time.Second
 	pause := shortest
 	for {
 		began := time.Now()

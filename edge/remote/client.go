@@ -29,7 +29,7 @@ type Client struct {
 	bucket   atomic.Bool              // blobs are in a bucket
 
 	stall    time.Duration // without a byte after which a transfer is tried again
-	attempts int           // that bring nothing, after which it fails
+	attempts int           // that reach the orchestrator and bring nothing, after which it fails
 	pause    time.Duration // the longest between two
 }
 
@@ -40,7 +40,7 @@ func Dial(a Address, key ed25519.PrivateKey) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{address: a, stall: 10 * time.Second, attempts: 30, pause: 10 * time.Second}
+	c := &Client{address: a, stall: 10 * time.Second, attempts: 120, pause: 2 * time.Second}
 	dialer := net.Dialer{Timeout: callPatience}
 	c.conn, err = grpc.NewClient("passthrough:///"+a.Host,
 		grpc.WithContextDialer(func(ctx context.Context, host string) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", host) }),
@@ -56,7 +56,7 @@ func Dial(a Address, key ed25519.PrivateKey) (*Client, error) {
 		grpc.WithIdleTimeout(0),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery, Timeout: pingPatience}),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.5, MaxDelay: 5 * time.Second},
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.5, MaxDelay: time.Second},
 			MinConnectTimeout: pingPatience,
 		}),
 	)

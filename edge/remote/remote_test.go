@@ -12,6 +12,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -264,5 +265,21 @@ func TestStrangerIsToldWhyAndKeptOut(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "open a session first") {
 			t.Errorf("%v", err)
 		}
+	}
+}
+
+func TestTransferWaitsForAnOrchestratorThatIsDown(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := l.Addr().String()
+	l.Close() // nobody answers there
+	c := dial(t, Address{Key: public("orchestrator"), Host: host}, "miner")
+	c.attempts, c.pause = 3, time.Millisecond
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if _, err := c.Put(ctx, blob(10)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("given up: %v", err)
 	}
 }

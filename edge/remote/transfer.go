@@ -169,7 +169,9 @@ func (t *attempt) allow(size int) {
 
 var errStalled = errors.New("no byte moved for too long")
 
-// persist tries until a transfer is done, cannot be done, or so many attempts in a row brought it no further.
+// persist tries until a transfer is done, cannot be done, or so many attempts in a row brought it no further. Those made
+// while nobody answers at the orchestrator's address do not count: who waits for an orchestrator that is down bounds the
+// wait by ctx.
 func (c *Client) persist(ctx context.Context, what string, try func(*attempt) error) error {
 	var best uint64
 	pause := 50 * time.Millisecond
@@ -189,7 +191,10 @@ func (c *Client) persist(ctx context.Context, what string, try func(*attempt) er
 		if t.advanced {
 			failures, pause = 0, 50*time.Millisecond
 		}
-		if failures++; failures >= c.attempts {
+		if !c.away() {
+			failures++
+		}
+		if failures >= c.attempts {
 			return fmt.Errorf("given up after %d attempts: %w", failures, c.explain(ctx, what, err))
 		}
 		timer := time.NewTimer(pause/2 + time.Duration(mrand.Int64N(int64(pause))))
@@ -201,4 +206,10 @@ func (c *Client) persist(ctx context.Context, what string, try func(*attempt) er
 		}
 		pause = min(2*pause, c.pause)
 	}
+}
+
+// away reports whether the orchestrator cannot be reached at all.
+func (c *Client) away() bool {
+	state := c.conn.GetState()
+	return state == connectivity.TransientFailure || state == connectivity.Connecting
 }
