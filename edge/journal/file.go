@@ -146,6 +146,9 @@ func precheck(path string) error {
 		}
 		time.Sleep(20 * time.Millisecond) // a process that was killed lets go of it in a moment
 	}
+	if info, err = f.Stat(); err != nil { // who held it may have made it longer
+		return err
+	}
 	return checkPages(f, info.Size())
 }
 

@@ -358,3 +358,23 @@ func TestReadersMayAppend(t *testing.T) {
 		}
 	})
 }
+
+func TestOpenWaitsForAHolderThatStillGrowsTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "j")
+	holder := mustOpen(t, path)
+	opened := make(chan error)
+	go func() {
+		f, err := Open(path)
+		if err == nil {
+			f.Close()
+		}
+		opened <- err
+	}()
+	err := holder.Append([]Record{{Seq: 1, Event: make([]byte, 4<<20)}}) // more than fits beside the database
+	if e := holder.Close(); err != nil || e != nil {
+		t.Fatal(err, e)
+	}
+	if err := <-opened; err != nil {
+		t.Error(err)
+	}
+}
