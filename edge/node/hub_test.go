@@ -220,6 +220,28 @@ func TestNewConnectionOfAKeyReplacesTheOld(t *testing.T) {
 	}
 }
 
+func TestSecondProcessWithAKeyEndsTheFirst(t *testing.T) {
+	s, _ := hubServing(t)
+	first := s.dial(0)
+	first.register(1)
+	if o := first.next(); o.GetWelcome() == nil {
+		t.Fatalf("%v", o)
+	}
+	second := s.dial(0)
+	second.register(2)
+	o := first.next()
+	for o.GetTask() != nil {
+		o = first.next()
+	}
+	if r := o.GetRefusal(); r.GetTask() != nil || !strings.Contains(r.GetReason(), "same key") {
+		t.Errorf("%v", o)
+	}
+	first.closed()
+	if o := second.next(); o.GetWelcome() == nil {
+		t.Errorf("%v", o)
+	}
+}
+
 func TestHubNeverLetsAnOrderLeaveBeforeItsEventIsDurable(t *testing.T) {
 	s := newSite(t, 1)
 	h := s.open()

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -242,7 +243,7 @@ func (h *Hub) admit(ctx context.Context, a arrival) []*message.Event {
 		if current == nil {
 			return []*message.Event{a.event}
 		}
-		current.close() // the participant dialled anew
+		h.replace(current, p)
 		return []*message.Event{current.gone(), a.event}
 	case current != p, p.refused:
 		return nil
@@ -256,6 +257,22 @@ func (h *Hub) admit(ctx context.Context, a arrival) []*message.Event {
 		}
 	}
 	return []*message.Event{a.event}
+}
+
+// replace ends a connection whose participant dialled anew. If another process did, which has the same key but another
+// session, the one that is replaced is told and does not come back: otherwise the two would drive each other out for ever.
+func (h *Hub) replace(old, by *peer) {
+	if bytes.Equal(old.session, by.session) {
+		old.close()
+		return
+	}
+	h.Log.Warn("a second process with the same key takes the place of the first", "miner", message.Short(by.key))
+	refusal := &message.Refusal{Reason: "another process has joined with the same key: give each a --dir of its own"}
+	select {
+	case old.orders <- message.Encode(&message.Order{Kind: &message.Order_Refusal{Refusal: refusal}}):
+	default:
+	}
+	old.finish()
 }
 
 func (p *peer) gone() *message.Event {
