@@ -90,8 +90,23 @@ func (h *Hub) patiently(ctx context.Context, do func() error) error {
 	}, do)
 }
 
-// runTime is the time that the core is told.
-func (h *Hub) runTime() time.Duration { return h.base + time.Since(h.started) - h.standstill }
+// longestGap between two events, of which one comes every tickEvery: a longer one is a time in which this process stood
+// still, stopped or waiting for its disk.
+const longestGap = 2 * time.Second
+
+// runTime is the time that the core is told. It stands still while the process does: what came meanwhile has not been
+// looked at, and is not late.
+func (h *Hub) runTime() time.Duration {
+	if h.waiting {
+		return h.machine.now // what it waits is counted when that ends
+	}
+	now := h.base + time.Since(h.started) - h.standstill
+	if gap := now - h.machine.now; gap > longestGap {
+		h.standstill += gap
+		now -= gap
+	}
+	return now
+}
 
 // shortage adds to a view that the run waits for room. The lock is held.
 func (h *Hub) shortage(v *orchestrator.View) {
