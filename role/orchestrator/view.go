@@ -43,12 +43,13 @@ type ValidatorView struct {
 	Pay                 PayView
 }
 
-// StageView is one stage. In every stage Merged plus Unmerged (and, within an epoch, those not yet decided) make
-// Acknowledged; all three count micro-batches.
+// StageView is one stage. In every stage Merged, Unmerged and Open, those of the running epoch, make Acknowledged; all
+// four count micro-batches.
 type StageView struct {
 	Index                          int
 	Active, Queue                  int // miners at work; micro-batches waiting for one
 	Acknowledged, Merged, Unmerged uint64
+	Open                           uint64
 	Checkpoint                     string // hash of the last verified checkpoint, "" for the initial weights
 	CheckpointEpoch                uint64
 	Disagreements                  uint64
@@ -115,7 +116,7 @@ func (o *Orchestrator) View() View {
 	for _, s := range o.Stages {
 		sv := StageView{
 			Index: s.Index, Active: len(o.active(s.Index)), Acknowledged: s.Acknowledged, Merged: s.Merged,
-			Unmerged: s.Unmerged, CheckpointEpoch: s.CheckpointOf, Disagreements: s.Disagreements,
+			Unmerged: s.Unmerged, Open: s.EpochAcked, CheckpointEpoch: s.CheckpointOf, Disagreements: s.Disagreements,
 		}
 		if s.Checkpoint != nil {
 			sv.Checkpoint = message.Short(s.Checkpoint.Hash)
