@@ -1,6 +1,6 @@
 # Everything that CI runs is here; `make check` is all of it. Only Go and git are needed, and a C compiler for `race`.
 
-.PHONY: check fmt vet staticcheck drift test race generate bench bench-torch
+.PHONY: check fmt vet staticcheck drift test race generate bench bench-torch chaos
 
 check: fmt vet staticcheck drift test race
 
@@ -32,6 +32,11 @@ race:
 	go test -race -run 'Random|Scenarios/(clean|adversaries|audit-clean|restart-phases)$$' ./sim && \
 	go test -race -run 'MatMul|Close|Engine|Steady' ./learn/kernel; \
 	else echo "race: SKIPPED, the race detector needs a C compiler"; fi
+
+# Real processes, and what goes wrong with them: docs/chaos.md. About 25 minutes; `make test` runs the short form.
+CHAOS ?= 5m
+chaos:
+	go test ./cmd/iota -run 'Chaos|FiveProcesses' -count 1 -v -timeout 60m -chaos $(CHAOS)
 
 generate:
 	cd tools && go run ./protogen ../protocol/message/message.proto ../protocol/message/service.proto

@@ -1,0 +1,59 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The commands are those of the README, but for the addresses and the folders.
+func TestFiveProcessesLearnTheSample(t *testing.T) {
+	lengthy(t)
+	const want = 3.0
+	dir := t.TempDir()
+	config := filepath.Join(dir, "run.yaml")
+	if out, err := command("init", config); err != nil {
+		t.Fatal(out)
+	}
+	c := chaosIn(t, dir, "--config", config, "--preset", "tiny")
+	for range 3 {
+		c.miner()
+	}
+	c.validator()
+	var r report
+	for end := time.Now().Add(2 * time.Minute); ; pass(500 * time.Millisecond) {
+		out, err := command("status", "--dir", c.folder(), "--json")
+		if err == nil {
+			err = json.Unmarshal([]byte(out), &r)
+		}
+		if err != nil {
+			t.Fatalf("iota status: %v: %s", err, out)
+		}
+		if r.LossEval > 0 && r.LossEval <= want {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("loss_eval is %.2f after %.0f s and %d tokens", r.LossEval, r.Seconds, r.Tokens)
+		}
+	}
+	t.Logf("loss_eval %.3f after %.1f s and %d tokens", r.LossEval, r.Seconds, r.Tokens)
+	c.lawful(c.now())
+	for _, p := range c.all() {
+		c.interrupt(p)
+		if code := p.cmd.ProcessState.ExitCode(); code != 0 || !strings.Contains(p.lastLine(), "stopped") {
+			t.Errorf("%s ended with code %d: %s", p.name, code, p.lastLine())
+		}
+	}
+	c.verify()
+	if _, err := os.Stat(filepath.Join(c.folder(), ledgerName)); err != nil {
+		t.Error(err)
+	}
+	if out, err := command("ledger", "verify", "--dir", c.folder()); err != nil {
+		t.Error(out)
+	}
+}
