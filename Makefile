@@ -1,8 +1,8 @@
 # Everything that CI runs is here; `make check` is all of it. Only Go and git are needed, and a C compiler for `race`.
 
-.PHONY: check fmt vet staticcheck drift test race generate bench bench-torch chaos
+.PHONY: check fmt vet staticcheck drift test race fuzz generate bench bench-torch chaos
 
-check: fmt vet staticcheck drift test race
+check: fmt vet staticcheck drift test race fuzz
 
 fmt:
 	@bad="$$(gofmt -l .)"; test -z "$$bad" || { echo "gofmt is needed by:"; echo "$$bad"; exit 1; }
@@ -37,6 +37,17 @@ race:
 CHAOS ?= 5m
 chaos:
 	go test ./cmd/iota -run 'Chaos|FiveProcesses' -count 1 -v -timeout 60m -chaos $(CHAOS)
+
+# Every decoder that reads from outside the process, for FUZZTIME each. What it finds is in testdata/fuzz of the package: from
+# then on every test run tries that too.
+FUZZTIME ?= 10s
+fuzz:
+	@grep -rno --include='*_test.go' '^func Fuzz[A-Za-z0-9]*' . | sed -E 's|^(.*)/[^/]*:[0-9]+:func (.*)|\1 \2|' | sort | \
+	while read -r package name; do \
+		echo "fuzz $$package $$name" && \
+		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$package" >.fuzz.log 2>&1 </dev/null || \
+		{ cat .fuzz.log; rm -f .fuzz.log; exit 1; }; \
+	done; rc=$$?; rm -f .fuzz.log; exit $$rc
 
 generate:
 	cd tools && go run ./protogen ../protocol/message/message.proto ../protocol/message/service.proto

@@ -167,37 +167,3 @@ func TestWhatIsReadIsWrittenAndReadTheSame(t *testing.T) {
 		}
 	})
 }
-
-func FuzzReadSafetensors(f *testing.F) {
-	var b bytes.Buffer
-	if err := WriteSafetensors(&b, sample(), map[string]string{"k": "v"}); err != nil {
-		f.Fatal(err)
-	}
-	f.Add(b.Bytes())
-	f.Add(raw(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, "1234"))
-	f.Add(raw(`{"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}}`, ""))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		file, err := ReadSafetensors(b)
-		if err != nil {
-			return
-		}
-		if err := WriteSafetensors(&bytes.Buffer{}, file.Tensors, file.Metadata); err != nil {
-			t.Fatal(err)
-		}
-	})
-}
-
-func FuzzDecode(f *testing.F) {
-	f.Add([]byte{1, 2, 3, 4, 5}, 1)
-	f.Fuzz(func(t *testing.T, b []byte, n int) {
-		if n < 0 || n > 1<<16 {
-			return
-		}
-		for _, dt := range all {
-			err := Decode(make([]float32, n), b, dt)
-			if (err == nil) != (len(b) == EncodedSize(n, dt)) {
-				t.Fatalf("%s: %d bytes for %d values: %v", dt, len(b), n, err)
-			}
-		}
-	})
-}

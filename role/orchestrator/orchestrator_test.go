@@ -28,7 +28,7 @@ type peer struct {
 
 // net is a core with peers that answer in order, one order per millisecond.
 type net struct {
-	t       *testing.T
+	t       testing.TB
 	core    *orchestrator.Orchestrator
 	m       *message.Manifest
 	secret  [32]byte
@@ -48,7 +48,7 @@ type event struct {
 	out []byte
 }
 
-func newNet(t *testing.T, epochs uint32, change func(*message.Rules)) *net {
+func newNet(t testing.TB, epochs uint32, change func(*message.Rules)) *net {
 	t.Helper()
 	shape, err := model.Preset("nano")
 	if err != nil {
