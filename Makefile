@@ -45,7 +45,7 @@ fuzz:
 	@grep -rno --include='*_test.go' '^func Fuzz[A-Za-z0-9]*' . | sed -E 's|^(.*)/[^/]*:[0-9]+:func (.*)|\1 \2|' | sort | \
 	while read -r package name; do \
 		echo "fuzz $$package $$name" && \
-		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$package" >.fuzz.log 2>&1 </dev/null || \
+		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "$$package" >.fuzz.log 2>&1 </dev/null || \
 		{ cat .fuzz.log; rm -f .fuzz.log; exit 1; }; \
 	done; rc=$$?; rm -f .fuzz.log; exit $$rc
 

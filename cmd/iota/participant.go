@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,6 +28,7 @@ import (
 type participant struct {
 	role      message.Role
 	join, dir string
+	listen    string
 	threads   int
 }
 
@@ -56,6 +58,7 @@ func participantCommand(p *participant, short, long string) *cobra.Command {
 	f.StringVar(&p.join, "join", "", "the run: KEY@HOST:PORT, the first line that its orchestrator prints")
 	f.StringVar(&p.dir, "dir", "", "folder for the key and the state")
 	f.IntVar(&p.threads, "threads", 0, "processors to compute with (default: all)")
+	f.StringVar(&p.listen, "listen", "off", "address of /metrics, /healthz and /readyz, as in 127.0.0.1:8081")
 	return c
 }
 
@@ -108,9 +111,16 @@ func (p *participant) run(ctx context.Context, stderr io.Writer) error {
 		return err
 	}
 	defer client.Close()
+	var driver atomic.Pointer[node.Miner]
+	page, err := serveParticipant(p.listen, &driver)
+	if err != nil {
+		return err
+	}
+	defer page.close()
 	m, engine, err := p.prepare(ctx, client, key, log)
 	if err == nil {
 		defer engine.Close()
+		driver.Store(m)
 		err = m.Run(ctx)
 	}
 	if ctx.Err() != nil {

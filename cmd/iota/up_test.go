@@ -152,6 +152,20 @@ func TestStatusPageShowsTheViewAndChangesNothing(t *testing.T) {
 	if text := get("/"); !strings.Contains(text, "Waiting") || !strings.Contains(text, "stage 2") {
 		t.Errorf("page:\n%s", text)
 	}
+	if text := get("/metrics"); !strings.Contains(text, "\niota_phase{phase=\"Waiting\"} 1\n") {
+		t.Errorf("metrics:\n%s", text)
+	}
+	if text := get("/healthz"); text != "ok\n" {
+		t.Errorf("health: %s", text)
+	}
+	if r, err := http.Get("http://" + p.address + "/readyz"); err != nil || r.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("a run that nobody is let into is ready: %v", err)
+	} else {
+		if r.Header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("headers %v", r.Header)
+		}
+		r.Body.Close()
+	}
 	r, err := http.Post("http://"+p.address+"/api/v1/view", "text/plain", nil)
 	if err != nil {
 		t.Fatal(err)

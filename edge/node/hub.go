@@ -56,6 +56,8 @@ type Hub struct {
 
 	ledger *ledgerFile // nil if the ledger is not kept
 	pages  [][]byte    // of the ledger, of events that are not durable yet
+
+	vitals vitals
 }
 
 // arrival is an event on its way to the core. A nil event says that the peer's connection ended.
@@ -142,6 +144,9 @@ func (h *Hub) Serve(ctx context.Context, l transport.Listener) error {
 	defer tasks.Wait()
 	defer cancel()
 	h.started, h.last = time.Now(), time.Now()
+	h.vitals.beat(0)
+	h.vitals.serving.Store(true)
+	defer h.vitals.serving.Store(false)
 	if h.machine.seq > 0 {
 		if err := h.commit(serving, []arrival{{event: &message.Event{Kind: &message.Event_Restarted{Restarted: &message.Restarted{}}}}}); err != nil {
 			return err
@@ -165,6 +170,7 @@ func (h *Hub) loop(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		h.vitals.beat(len(h.peers))
 	}
 	return h.keepSnapshot()
 }
@@ -249,6 +255,7 @@ func (h *Hub) commit(ctx context.Context, batch []arrival) error {
 	if err := h.patiently(ctx, func() error { return h.Journal.Append(records) }); err != nil {
 		return fmt.Errorf("journal %d events: %w", len(records), err)
 	}
+	h.vitals.committed(h.machine.seq, len(records), time.Since(h.last))
 	if err := h.writeLedger(ctx); err != nil {
 		return err
 	}

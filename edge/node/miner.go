@@ -59,6 +59,7 @@ type Miner struct {
 	orders   *orders
 	outbox   *outbox
 	uploads  chan upload
+	labours  labours
 }
 
 // upload is a result whose outputs are still to be stored.
@@ -128,6 +129,7 @@ func (m *Miner) connect(ctx context.Context) error {
 		if done || ctx.Err() != nil || errors.Is(err, ErrRefused) || errors.Is(err, transport.ErrDenied) || errors.Is(err, errLogLost) {
 			return err
 		}
+		m.labours.lost.Add(1)
 		m.Log.Info("connection lost", "err", err)
 		if time.Since(began) > longest {
 			pause = shortest
@@ -166,6 +168,7 @@ func (m *Miner) connection(ctx context.Context) (bool, error) {
 	defer tasks.Wait()
 	defer cancel()
 	tasks.Go(func() { m.beat(ctx, conn) })
+	defer m.labours.connected.Store(false)
 	m.orders.clear()
 	for {
 		b, err := conn.Recv(ctx)
@@ -225,6 +228,7 @@ func (m *Miner) welcome(ctx context.Context, w *message.Welcome) error {
 		}
 	}
 	m.holding = true
+	m.labours.connected.Store(true)
 	if m.Joined != nil {
 		m.Joined()
 		m.Joined = nil

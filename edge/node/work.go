@@ -72,7 +72,9 @@ func (m *Miner) perform(ctx context.Context, j *job) ([]upload, error) {
 }
 
 func (m *Miner) do(ctx context.Context, t *message.Task, inputs [][]byte) ([]upload, error) {
+	done := m.labours.task(t.GetId().GetKind())
 	result, outputs, err := m.worker.Do(t, inputs)
+	done()
 	m.acksSeen.Store(m.worker.AcksSeen())
 	if err != nil {
 		m.Log.Warn("order ignored", "err", err)

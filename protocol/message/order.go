@@ -30,3 +30,9 @@ func (x *Order) Urgency() Urgency {
 func (x TaskKind) Stored() bool {
 	return x != TaskKind_LOAD && x != TaskKind_INSTALL && x != TaskKind_OUTER
 }
+
+// Kinds is the number of kinds of task, TASK_NONE included.
+const Kinds = int(TaskKind_REPLAY) + 1
+
+// Name is what people call a kind of task.
+func (k TaskKind) Name() string { return kindNames[k] }
