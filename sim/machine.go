@@ -43,6 +43,7 @@ type Machine struct {
 	uploaded uint64
 	holds    []byte // hash of the weights at the start of the worker's epoch
 	twice    int    // results that it will send twice
+	leaving  bool
 }
 
 // Worker does a miner's tasks: the real miner or a stand-in, wrapped by an adversary.
@@ -72,7 +73,7 @@ func (m *Machine) name() string { return fmt.Sprintf("%s %d", names[m.role], m.n
 
 // start begins a process.
 func (m *Machine) start() {
-	m.up = true
+	m.up, m.leaving = true, false
 	m.life++
 	m.newSession()
 	m.dial(shortestPause)
@@ -221,6 +222,9 @@ func (m *Machine) beat() {
 func (m *Machine) take(o *message.Order) {
 	switch kind := o.GetKind().(type) {
 	case *message.Order_Finished:
+		if m.leaving {
+			m.sim.note("%s left", m.name())
+		}
 		m.end()
 		return
 	case *message.Order_Welcome:
@@ -298,6 +302,18 @@ func (m *Machine) end() {
 	m.life++
 	m.queues = [message.Urgencies][]*job{}
 	m.hangUp(c)
+}
+
+// Leave has the machine ask to be let go. Its process ends when it is.
+func (m *Machine) Leave() {
+	if m.conn == nil || !m.conn.greeted {
+		m.Kill() // nobody could hear it
+		return
+	}
+	m.sim.note("%s asks to leave", m.name())
+	m.leaving = true
+	m.tell(m.conn, &message.Envelope{Kind: &message.Envelope_Heartbeat{Heartbeat: &message.Heartbeat{
+		Session: m.session, Uploaded: m.uploaded, Leaving: true}}})
 }
 
 // Kill ends the machine's process, with all that it holds in memory.

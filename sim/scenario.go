@@ -143,6 +143,8 @@ func (c *Scenario) disturbOne(name string, a *arguments) error {
 	switch name {
 	case "kill":
 		m.Kill()
+	case "leave":
+		m.Leave()
 	case "revive":
 		m.Revive(a.number("old", 0))
 	case "rejoin":

@@ -121,7 +121,7 @@ func (p *participant) run(ctx context.Context, stderr io.Writer) error {
 	if err == nil {
 		defer engine.Close()
 		driver.Store(m)
-		err = m.Run(ctx)
+		err = p.work(ctx, m, log)
 	}
 	if ctx.Err() != nil {
 		log.Info("stopped: the same command goes on")
@@ -131,6 +131,32 @@ func (p *participant) run(ctx context.Context, stderr io.Writer) error {
 		log.Info("the run is finished")
 	}
 	return explain(err)
+}
+
+// leaveWithin bounds for how long a miner that is told to end stays for the work that it holds. A service manager has to
+// wait longer than that before it kills.
+const leaveWithin = 30 * time.Second
+
+// work runs the driver until the run is finished or ctx ends. A miner hands over what it holds first: it asks to be let go,
+// and goes when it is, or its time is up. A validator's replays are given to another one.
+func (p *participant) work(ctx context.Context, m *node.Miner, log *slog.Logger) error {
+	if p.role == message.Role_VALIDATOR {
+		return m.Run(ctx)
+	}
+	working, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	asked := context.AfterFunc(ctx, func() {
+		if !m.Labours().Connected {
+			cancel()
+			return
+		}
+		log.Info("leaving once nothing is lost by it; a second signal ends at once", "within", leaveWithin)
+		m.Leave()
+		timer := time.AfterFunc(leaveWithin, cancel)
+		context.AfterFunc(working, func() { timer.Stop() })
+	})
+	defer asked()
+	return m.Run(working)
 }
 
 // prepare learns from the orchestrator what the run is and returns a driver for it.

@@ -97,7 +97,7 @@ var (
 
 var (
 	phases          = []orchestrator.Phase{orchestrator.Waiting, orchestrator.Training, orchestrator.Sharing, orchestrator.Reducing, orchestrator.Installing}
-	minerStates     = []string{"absent", "waiting", "loading", "training", "sharing", "reducing", "installing", "barred"}
+	minerStates     = []string{"absent", "waiting", "loading", "training", "sharing", "reducing", "installing", "leaving", "barred"}
 	validatorStates = []string{"absent", "idle", "replaying", "barred"}
 )
 

@@ -60,6 +60,8 @@ type Miner struct {
 	outbox   *outbox
 	uploads  chan upload
 	labours  labours
+	leave    chan struct{} // closed by Leave
+	leaving  sync.Once
 }
 
 // upload is a result whose outputs are still to be stored.
@@ -70,7 +72,21 @@ type upload struct {
 }
 
 // NewMiner returns a miner that is not connected yet.
-func NewMiner(c MinerConfig) *Miner { return &Miner{MinerConfig: c} }
+func NewMiner(c MinerConfig) *Miner { return &Miner{MinerConfig: c, leave: make(chan struct{})} }
+
+// Leave asks the orchestrator to let the miner go: Run returns when it has handed over what it holds, or when its
+// connection ends before that. How long it may take is for ctx to say.
+func (m *Miner) Leave() { m.leaving.Do(func() { close(m.leave) }) }
+
+// leaves reports whether the miner was told to leave.
+func (m *Miner) leaves() bool {
+	select {
+	case <-m.leave:
+		return true
+	default:
+		return false
+	}
+}
 
 // errLogLost says that the orchestrator's view of this session's log cannot be continued.
 var errLogLost = errors.New("the orchestrator does not know this session's log")
@@ -130,22 +146,28 @@ func (m *Miner) connect(ctx context.Context) error {
 			return err
 		}
 		m.labours.lost.Add(1)
+		if m.leaves() {
+			return nil
+		}
 		m.Log.Info("connection lost", "err", err)
 		if time.Since(began) > longest {
 			pause = shortest
 		}
-		if err := wait(ctx, pause/2+time.Duration(mrand.Int64N(int64(pause)))); err != nil {
+		if err := m.pause(ctx, pause/2+time.Duration(mrand.Int64N(int64(pause)))); err != nil {
 			return err
 		}
 		pause = min(2*pause, longest)
 	}
 }
 
-func wait(ctx context.Context, d time.Duration) error {
+// pause waits, but not once the miner is to leave.
+func (m *Miner) pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return nil
+	case <-m.leave:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -236,10 +258,22 @@ func (m *Miner) welcome(ctx context.Context, w *message.Welcome) error {
 	return nil
 }
 
-// beat sends heartbeats.
+// beat sends heartbeats. Those that say that the miner leaves come at once, and again: the orchestrator passes over one that
+// follows another too soon.
 func (m *Miner) beat(ctx context.Context, conn transport.Conn) {
-	for wait(ctx, heartbeatEvery) == nil {
-		beat := &message.Heartbeat{Session: m.session, Uploaded: m.uploaded.Load()}
+	for leave, every := m.leave, heartbeatEvery; ; {
+		timer := time.NewTimer(every)
+		select {
+		case <-timer.C:
+		case <-leave:
+			leave, every = nil, heartbeatEvery/4
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return
+		}
+		beat := &message.Heartbeat{Session: m.session, Uploaded: m.uploaded.Load(), Leaving: m.leaves()}
 		if m.tell(ctx, conn, &message.Envelope{Kind: &message.Envelope_Heartbeat{Heartbeat: beat}}) != nil {
 			return
 		}

@@ -61,6 +61,8 @@ type site struct {
 	ledger   string   // its file
 	states   [][]byte // saved private states of the miners
 
+	drivers []*node.Miner // of the miners that were started last
+
 	mu     sync.Mutex
 	miners sync.WaitGroup
 	cancel context.CancelFunc
@@ -121,7 +123,7 @@ func public(i int) string { return string(key(i).Public().(ed25519.PublicKey)) }
 // start runs n miners until the run is finished or leave is called.
 func (s *site) start(n int) {
 	ctx, cancel := context.WithCancel(context.Background())
-	s.cancel = cancel
+	s.cancel, s.drivers = cancel, nil
 	for i := range n {
 		engine := kernel.New(1)
 		m := node.NewMiner(node.MinerConfig{
@@ -143,6 +145,7 @@ func (s *site) start(n int) {
 				return nil
 			},
 		})
+		s.drivers = append(s.drivers, m)
 		s.miners.Go(func() {
 			if err := m.Run(ctx); err != nil && ctx.Err() == nil {
 				s.t.Errorf("miner %d: %v", i+1, err)

@@ -116,3 +116,15 @@ func (h *Hub) shortage(v *orchestrator.View) {
 	text := "no room, the run stands still: free some space or raise the limit: " + h.lacking.Error()
 	v.Reason, v.Alerts = text, append(v.Alerts, orchestrator.Alert{At: v.Now, Text: text})
 }
+
+// wait waits, until ctx ends at the longest.
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -26,7 +26,7 @@ func FuzzLedger(f *testing.F) {
 		}
 		f.Add(bytes.Join(bodies, []byte("\n")))
 	}
-	f.Add(bytes.Join([][]byte{Header(manifest, key), l.Settle(3)}, nil))
+	f.Add(bytes.Join([][]byte{Header(manifest, key), l.Settle(rules, 3)}, nil))
 	f.Add([]byte(`{"closing":1}`))
 	f.Add([]byte(`{"number":18446744073709551615,"amount":18446744073709551615}`))
 	f.Add([]byte("\n{}\n[]\nnull"))

@@ -2457,6 +2457,7 @@ type Heartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       []byte                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
 	Uploaded      uint64                 `protobuf:"varint,2,opt,name=uploaded,proto3" json:"uploaded,omitempty"` // bytes sent so far: progress of a running upload
+	Leaving       bool                   `protobuf:"varint,3,opt,name=leaving,proto3" json:"leaving,omitempty"`   // give it no new work, and let it go once that loses nothing
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2503,6 +2504,13 @@ func (x *Heartbeat) GetUploaded() uint64 {
 		return x.Uploaded
 	}
 	return 0
+}
+
+func (x *Heartbeat) GetLeaving() bool {
+	if x != nil {
+		return x.Leaving
+	}
+	return false
 }
 
 // Envelope is what travels from a participant to the orchestrator.
@@ -2866,10 +2874,11 @@ const file_protocol_message_message_proto_rawDesc = "" +
 	"\tacks_seen\x18\x06 \x01(\x04R\backsSeen\x12!\n" +
 	"\x04role\x18\a \x01(\x0e2\r.iota.v1.RoleR\x04role\" \n" +
 	"\x04Gone\x12\x18\n" +
-	"\asession\x18\x01 \x01(\fR\asession\"A\n" +
+	"\asession\x18\x01 \x01(\fR\asession\"[\n" +
 	"\tHeartbeat\x12\x18\n" +
 	"\asession\x18\x01 \x01(\fR\asession\x12\x1a\n" +
-	"\buploaded\x18\x02 \x01(\x04R\buploaded\"\xa2\x01\n" +
+	"\buploaded\x18\x02 \x01(\x04R\buploaded\x12\x18\n" +
+	"\aleaving\x18\x03 \x01(\bR\aleaving\"\xa2\x01\n" +
 	"\bEnvelope\x12/\n" +
 	"\bregister\x18\x01 \x01(\v2\x11.iota.v1.RegisterH\x00R\bregister\x122\n" +
 	"\theartbeat\x18\x02 \x01(\v2\x12.iota.v1.HeartbeatH\x00R\theartbeat\x12)\n" +

@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/iota-train/iota/protocol/message"
@@ -36,7 +37,7 @@ func (o *Orchestrator) offerStages() {
 		o.Until = o.Now + time.Duration(o.rules.GetPatience())
 	}
 	for _, m := range o.Miners {
-		if !m.Connected || m.Installed || m.Order != nil || m.Barred != "" || !o.loadable() || o.Now < m.LoadAfter {
+		if !m.Connected || m.Leaving || m.Installed || m.Order != nil || m.Barred != "" || !o.loadable() || o.Now < m.LoadAfter {
 			continue
 		}
 		if m.Stage < 0 {
@@ -80,7 +81,7 @@ func (o *Orchestrator) rebalance() {
 		if from < 0 {
 			continue
 		}
-		list := awake(o.active(from))
+		list := slices.DeleteFunc(awake(o.active(from)), func(m *miner) bool { return m.Leaving })
 		if len(list) < 2 {
 			continue
 		}
@@ -96,7 +97,7 @@ func (o *Orchestrator) rebalance() {
 func (o *Orchestrator) serving(stage int) int {
 	n := 0
 	for _, m := range o.Miners {
-		if m.Stage == stage && m.Connected && m.Barred == "" && !m.hung() {
+		if m.Stage == stage && m.Connected && m.Barred == "" && !m.hung() && !m.Leaving {
 			n++
 		}
 	}

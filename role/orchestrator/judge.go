@@ -67,7 +67,7 @@ func (o *Orchestrator) uninvolved(a *audit, busy map[judge]bool) []judge {
 	for _, m := range o.Miners {
 		j := judge{false, m.Number}
 		party := m.Number == a.Miner || slices.ContainsFunc(a.Parties, func(p party) bool { return p.Miner == m.Number })
-		if m.active() && m.Connected && !m.hung() && o.quick(m, a) && !party && !a.knows(j) && !busy[j] {
+		if m.active() && m.Connected && !m.Leaving && !m.hung() && o.quick(m, a) && !party && !a.knows(j) && !busy[j] {
 			list = append(list, j)
 		}
 	}

@@ -12,7 +12,7 @@
 // Step has no clock, no goroutine and no randomness but the generator in its state: the same events give the same
 // messages, bit for bit, so the journal of events is the whole memory of a run. One file holds one step of an epoch:
 // register, assign, route, result, lease, claim, clasp, trigger, share, reduce, settle, install, emit, evaluate; and then
-// draw, pursue, judge, verdict, proof for the audits.
+// draw, pursue, judge, verdict, proof for the audits. drain lets miners leave.
 package orchestrator
 
 import (
@@ -118,6 +118,7 @@ func (o *Orchestrator) advance() {
 	o.offerStages()
 	o.route()
 	o.pursueAudits()
+	o.letGo()
 }
 
 // handleValidator takes in an event of a validator, nil for one that registers for the first time.

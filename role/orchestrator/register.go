@@ -179,7 +179,7 @@ func (o *Orchestrator) dropAll(m *miner) {
 // part of a merge under way, that work will not be drawn any more, so it is not paid. Gradients that no merge will take in
 // are not paid anyway, and what the new process does until the epoch's end can be replayed as any other's.
 func (o *Orchestrator) forget(m *miner) {
-	m.Uploaded, m.Faults = 0, 0
+	m.Uploaded, m.Faults, m.Leaving = 0, 0, false
 	if _, me := o.memberOf(m); me != nil && me.merged() && len(m.Receipts) > 0 {
 		o.unproven(m, o.Epoch)
 	}
@@ -208,6 +208,7 @@ func (o *Orchestrator) heartbeat(m *miner, h *message.Heartbeat) {
 	if h.GetUploaded() > m.Uploaded {
 		m.Uploaded, m.Progress = h.GetUploaded(), o.Now
 	}
+	m.Leaving = m.Leaving || h.GetLeaving()
 }
 
 // bar ends a miner's part in the run.

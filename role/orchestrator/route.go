@@ -44,7 +44,7 @@ func (o *Orchestrator) capacity() int {
 	for _, s := range o.Stages {
 		n := 0
 		for _, m := range o.active(s.Index) {
-			if m.Connected {
+			if m.Connected && !o.retires(m) {
 				n += o.slots(m)
 			}
 		}
@@ -107,14 +107,15 @@ func (o *Orchestrator) holder(f *flight) *miner {
 
 // draw picks one of the stage's miners with a free slot, with a probability proportional to its speed and
 // independently of every other stage. A miner that was late stays a candidate, at a lower weight, so that two remain
-// where two live; a hung one is tried now and then.
+// where two live; a hung one is tried now and then; one that leaves only where nobody else could bring home what is on its way.
 func (o *Orchestrator) draw(f *flight) *miner {
 	var list []*miner
 	typical, total := typicalSpeed(o.active(f.Hop)), 0.0
 	candidates := o.candidates(f)
 	others := slices.ContainsFunc(candidates, func(m *miner) bool { return !m.hung() })
+	staying := slices.ContainsFunc(candidates, func(m *miner) bool { return m.Connected && !o.retires(m) })
 	for _, m := range candidates {
-		if !m.Connected || m.Held >= o.slots(m) || others && m.hung() && o.Now < m.TryAfter {
+		if !m.Connected || staying && o.retires(m) || m.Held >= o.slots(m) || others && m.hung() && o.Now < m.TryAfter {
 			continue
 		}
 		list = append(list, m)

@@ -145,6 +145,7 @@ type miner struct {
 	Failed      uint64
 	Withheld    int    // epochs in a row in which it made audits impossible itself
 	WithheldIn  uint64 // the last of them, plus 1
+	Leaving     bool   `json:",omitempty"` // it asked to be let go
 }
 
 type ack struct {

@@ -61,7 +61,7 @@ type MinerView struct {
 	ID                         string
 	Key                        []byte
 	Stage                      int    // -1 before the first assignment
-	State                      string // absent, waiting, loading, training, sharing, reducing, installing, barred
+	State                      string // absent, waiting, loading, training, sharing, reducing, installing, leaving, barred
 	Held, Slots                int
 	B                          uint64  // acknowledged backwards of this epoch
 	Speed                      float64 // micro-batches per second
@@ -174,6 +174,8 @@ func (o *Orchestrator) stateOf(m *miner) string {
 		return "barred"
 	case !m.Connected:
 		return "absent"
+	case m.Leaving:
+		return "leaving"
 	case m.Order != nil:
 		switch m.Order.Kind {
 		case message.TaskKind_LOAD:
