@@ -22,13 +22,16 @@ func newLog(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, nil))
 }
 
-// logRun logs what becomes of a run until ctx ends: every epoch, every alert, and what it waits for.
+// Logs use one word for one thing: run, epoch, task, and miner or validator, which is the key's short form.
+
+// logRun logs what becomes of a run until ctx ends: every epoch, every alert, who comes and goes, and what it waits for. It
+// looks five times a second, so that nobody fills the log by coming and going.
 func logRun(ctx context.Context, hub *node.Hub, log *slog.Logger) {
 	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()
 	v := hub.View()
 	log = log.With("run", v.Run)
-	epochs, noted, waiting := len(v.Epochs), v.Now, ""
+	epochs, noted, waiting, here := len(v.Epochs), v.Now, "", presence{}
 	log.Info("run open", "epoch", v.Epoch, "tokens", v.Counters.Tokens)
 	for done := false; !done; {
 		select {
@@ -48,6 +51,7 @@ func logRun(ctx context.Context, hub *node.Hub, log *slog.Logger) {
 			}
 		}
 		noted = v.Now
+		here.log(v, log)
 		reason := v.Reason
 		if v.Phase != orchestrator.Waiting || v.Finished {
 			reason = ""
@@ -56,5 +60,27 @@ func logRun(ctx context.Context, hub *node.Hub, log *slog.Logger) {
 			log.Warn("the run waits", "reason", reason)
 		}
 		waiting = reason
+	}
+}
+
+// presence is who takes part in a run, by the key's short form.
+type presence map[string]bool
+
+// log says who came or went since the last time.
+func (p presence) log(v orchestrator.View, log *slog.Logger) {
+	note := func(role, id, state string, more ...any) {
+		here := state != "absent" && state != "barred"
+		if p[id] == here {
+			return
+		}
+		p[id] = here
+		what := map[bool]string{true: " came", false: " went"}[here]
+		log.Info(role+what, append([]any{role, id, "epoch", v.Epoch}, more...)...)
+	}
+	for _, m := range v.Miners {
+		note("miner", m.ID, m.State, "stage", m.Stage)
+	}
+	for _, w := range v.Validators {
+		note("validator", w.ID, w.State)
 	}
 }

@@ -53,8 +53,8 @@ func gather(t *testing.T, list ...prometheus.Collector) (text string, names []st
 		t.Fatalf("%d: %s", w.Code, w.Body)
 	}
 	text = w.Body.String()
-	for _, m := range regexp.MustCompile(`(?m)^(iota_\w+)`).FindAllString(text, -1) {
-		names = append(names, m)
+	for _, m := range regexp.MustCompile(`(?m)^(?:# TYPE )?(iota_\w+)`).FindAllStringSubmatch(text, -1) {
+		names = append(names, m[1])
 	}
 	return text, names
 }

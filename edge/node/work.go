@@ -61,7 +61,7 @@ func (m *Miner) perform(ctx context.Context, j *job) ([]upload, error) {
 		}
 		return done, nil
 	case *message.Order_Refusal:
-		m.Log.Debug("refused", "task", kind.Refusal.GetTask().Key(), "reason", kind.Refusal.GetReason())
+		m.Log.Debug("refused", "task", kind.Refusal.GetTask().Key().String(), "reason", kind.Refusal.GetReason())
 		m.worker.Drop(kind.Refusal.GetTask(), kind.Refusal.GetAttempt())
 	case *message.Order_Cancel:
 		m.worker.Drop(kind.Cancel.GetTask(), kind.Cancel.GetAttempt()) // without a task: everything
@@ -77,12 +77,18 @@ func (m *Miner) do(ctx context.Context, t *message.Task, inputs [][]byte) ([]upl
 	done()
 	m.acksSeen.Store(m.worker.AcksSeen())
 	if err != nil {
-		m.Log.Warn("order ignored", "err", err)
+		m.Log.Warn("order ignored", "task", t.GetId().Key().String(), "epoch", t.GetId().GetEpoch(), "err", err)
 	}
 	if result == nil {
 		return nil, nil
 	}
 	kind := t.GetId().GetKind()
+	switch id := t.GetId(); kind {
+	case message.TaskKind_LOAD:
+		m.Log.Info("stage loaded", "stage", id.GetStage(), "epoch", id.GetEpoch())
+	case message.TaskKind_INSTALL:
+		m.Log.Debug("epoch installed", "stage", id.GetStage(), "epoch", id.GetEpoch())
+	}
 	if kind == message.TaskKind_INSTALL && m.Save != nil {
 		state := m.worker.Save()
 		if err := whileFull(ctx, m.full, func() error { return m.Save(state) }); err != nil {
