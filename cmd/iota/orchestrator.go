@@ -101,13 +101,13 @@ func (o *orchestratorOptions) run(ctx context.Context, stdout, stderr io.Writer)
 	}
 	log := newLog(stderr)
 	r, err := o.open(ctx, c, text, log)
-	if ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil {
 		return nil // a standby that is no longer needed
 	}
 	if err != nil {
 		return explain(err)
 	}
-	defer r.close()
+	defer r.folder.close()
 	return r.serve(ctx, o, admit, stdout)
 }
 
@@ -205,8 +205,6 @@ func (r *hosted) serve(ctx context.Context, o *orchestratorOptions, admit func(e
 	}
 	return nil
 }
-
-func (r *hosted) close() { r.folder.close() }
 
 // address is what participants join. A listener on every address is reached by the machine's name.
 func (o *orchestratorOptions) address(key ed25519.PrivateKey, l net.Listener) remote.Address {
