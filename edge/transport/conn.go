@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// End is one end of a connection within the process, a Conn. All methods may be called by many goroutines. It needs no goroutine of its own: a message carries the time of its arrival, and Recv waits for that.
+// End is one end of a connection within the process, a Conn. All methods may be called by many goroutines. It needs no
+// goroutine of its own: a message carries the time of its arrival, and Recv waits for that.
 type End struct {
 	remote  string
 	in, out *direction
