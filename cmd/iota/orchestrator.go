@@ -146,6 +146,7 @@ func (r *hosted) begin(ctx context.Context, o *orchestratorOptions, c model.Conf
 	if r.manifest, err = o.takeUp(r.folder.journal, want, secret); err != nil {
 		return err
 	}
+	r.log = r.log.With("run", r.manifest.GetRun())
 	if len(r.manifest.GetData().GetBlobs()) == 0 {
 		return fmt.Errorf("%s holds a run of iota up, whose text others cannot get: start another one in another --dir", o.dir)
 	}
