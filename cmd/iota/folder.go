@@ -61,6 +61,7 @@ const (
 	ledgerName  = "ledger"
 	keyName     = "key"
 	runName     = "run.json"
+	stateName   = "state"
 )
 
 // explain adds to an error what the user can do about it.
