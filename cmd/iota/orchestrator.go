@@ -47,6 +47,9 @@ func orchestratorCommand() *cobra.Command {
 					return err
 				}
 			}
+			if err := o.replayed(c.Flags()); err != nil {
+				return err
+			}
 			return o.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
@@ -63,6 +66,7 @@ func orchestratorCommand() *cobra.Command {
 func (o *orchestratorOptions) networkFlags(c *cobra.Command) {
 	f := c.Flags()
 	o.trainingFlags(f)
+	f.Lookup("miners").Usage = "miners that --dry-run reckons with; any number may join (default: two per stage)"
 	f.StringVar(&o.serve, "serve", ":4040", "address for miners and validators")
 	f.StringVar(&o.public, "public", "", "HOST:PORT at which miners reach --serve, for the join string (default: --serve, or this machine's name)")
 	f.StringArrayVar(&o.admit, "admit", nil, "public key that may join; repeatable (default: everybody may)")
