@@ -80,7 +80,7 @@ func verifyLedger(w io.Writer, dir string, r *ledger.Reader, asJSON bool) error 
 	j, err := openJournal(dir)
 	switch {
 	case errors.Is(err, journal.ErrInUse):
-		apart = "the run is going on"
+		apart = "the run is going on and has its journal"
 	case errors.Is(err, errNoJournal):
 		apart = "the folder does not have the journal"
 	case err != nil:
@@ -102,7 +102,7 @@ func verifyLedger(w io.Writer, dir string, r *ledger.Reader, asJSON bool) error 
 	fmt.Fprintf(w, "the ledger holds: %d entries in %d pages, issued %s = paid %s + escrow %s + burned %s, root %x, signed by %s\n",
 		r.Entries, r.Closings, pay(r.Issued), pay(r.Paid), pay(r.Escrow), pay(r.Burned), r.Root, message.Short(r.Key))
 	if apart != "" {
-		fmt.Fprintf(w, "%s: the two were not compared\n", apart)
+		fmt.Fprintf(w, "%s: the ledger was not compared with it\n", apart)
 	}
 	return nil
 }
