@@ -199,7 +199,7 @@ func (p *participant) prepare(ctx context.Context, client *remote.Client, key ed
 // blobsOf is the run's store: a bucket, or what the orchestrator keeps.
 func blobsOf(client *remote.Client) node.Blobs {
 	if client.Bucket() {
-		return store.NewPresigned(client.Address)
+		return store.NewPresigned(client.Presign)
 	}
 	return client
 }
