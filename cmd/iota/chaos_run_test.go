@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -225,8 +227,18 @@ func (c *chaos) kept(before, after *orchestrator.View) {
 			len(after.Miners), before.Epoch, before.Counters.Tokens, len(before.Miners))
 	}
 	for i, s := range after.Stages {
-		if b := before.Stages[i]; s.Acknowledged < b.Acknowledged || s.Merged < b.Merged || s.Unmerged < b.Unmerged {
+		b := before.Stages[i]
+		if s.Acknowledged < b.Acknowledged || s.Merged < b.Merged || s.Unmerged < b.Unmerged {
 			c.Fatalf("stage %d: %+v before, %+v after", i, b, s)
+		}
+		if s.CheckpointEpoch == b.CheckpointEpoch && s.Checkpoint != b.Checkpoint {
+			c.Fatalf("stage %d: the checkpoint of epoch %d is %s, and was %s", i, s.CheckpointEpoch, s.Checkpoint, b.Checkpoint)
+		}
+	}
+	for _, was := range before.Epochs {
+		at := slices.IndexFunc(after.Epochs, func(e orchestrator.EpochReport) bool { return e.Epoch == was.Epoch })
+		if at >= 0 && !reflect.DeepEqual(after.Epochs[at], was) {
+			c.Fatalf("epoch %d was %+v, and is %+v", was.Epoch, was, after.Epochs[at])
 		}
 	}
 }

@@ -60,7 +60,6 @@ func setConfig(b []byte, flags *pflag.FlagSet) error {
 	if err != nil {
 		return err
 	}
-	seen := map[string]bool{}
 	for _, e := range entries {
 		line := e.Key.GetToken().Position.Line
 		key := e.Key.GetToken().Value
@@ -68,10 +67,6 @@ func setConfig(b []byte, flags *pflag.FlagSet) error {
 		if flag == nil || slices.Contains(notInConfig, key) {
 			return fmt.Errorf(":%d: unknown key %q: iota init writes a file with all keys", line, key)
 		}
-		if seen[key] {
-			return fmt.Errorf(":%d: %s is given twice", line, key)
-		}
-		seen[key] = true
 		if err := setFlag(flags, flag, e.Value); err != nil {
 			return fmt.Errorf(":%d: %s: %w", line, key, err)
 		}

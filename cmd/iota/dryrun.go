@@ -3,12 +3,14 @@ package main
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"text/tabwriter"
 	"time"
 
 	"github.com/iota-train/iota/learn/data"
 	"github.com/iota-train/iota/learn/model"
 	"github.com/iota-train/iota/learn/tensor"
+	"github.com/iota-train/iota/protocol/butterfly"
 )
 
 // plan prints what the run would take of its miners, and starts nothing.
@@ -51,14 +53,13 @@ func (o *orchestratorOptions) plan(w io.Writer, c model.Config, text *data.Datas
 // traffic is what a miner moves in an epoch, in bytes.
 type traffic struct {
 	crossing int // activations and gradients
-	merge    int // shares and merged shards: 4W + 2W/N
+	merge    int // shares and merged shards
 	up, down int
 }
 
 // bytesOf reckons with as many micro-batches as a miner must do, and n miners in its stage. Framing and checkpoints are not in it.
 func bytesOf(c model.Config, share tensor.DType, stage, batches, n int) traffic {
 	wire := tensor.EncodedSize(c.Rows()*c.WireWidth(), tensor.DType(c.Wire)) * batches
-	w := tensor.EncodedSize(c.StageSize(stage), share)
 	var t traffic
 	if stage > 0 { // an activation comes, its gradient goes
 		t.down, t.up = t.down+wire, t.up+wire
@@ -67,8 +68,10 @@ func bytesOf(c model.Config, share tensor.DType, stage, batches, n int) traffic 
 		t.down, t.up = t.down+wire, t.up+wire
 	}
 	t.crossing = t.up + t.down
-	t.merge = 4*w + 2*w/n
-	t.up += w + 2*w/n
-	t.down += 3 * w
+	m := butterfly.NewPlan(n, c.StageSize(stage), rand.New(rand.NewPCG(0, 0))).Traffic(0)
+	up := tensor.EncodedSize(m.Share, share) + tensor.EncodedSize(m.Results, share)
+	down := tensor.EncodedSize(m.Fetch, share) + tensor.EncodedSize(m.Install, share)
+	t.merge = up + down
+	t.up, t.down = t.up+up, t.down+down
 	return t
 }

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,6 +28,7 @@ import (
 //	miners/N/key, state       of each miner, if they are in the same process
 //	validators/N/key          of each validator, likewise
 //	run.json                  what it is, for people
+//	lock                      held by the process that keeps the journal in a database
 //
 // The journal may be in a database instead, and the blobs in a bucket.
 type folder struct {
@@ -35,30 +38,30 @@ type folder struct {
 	closers []func()
 }
 
-// openFolder opens a run's folder, or makes one. The journal is its lock.
+// openFolder opens a run's folder that has its journal and its blobs in it, or makes one. The journal is its lock.
 func openFolder(path string) (*folder, error) {
-	if err := usable(path); err != nil {
-		return nil, err
+	return new(place).open(context.Background(), path, slog.New(slog.DiscardHandler))
+}
+
+// errNoJournal says that a folder has none.
+var errNoJournal = errors.New("holds no run's journal")
+
+// openJournal opens the journal of a folder that holds a run, and makes none.
+func openJournal(path string) (*journal.File, error) {
+	file := filepath.Join(path, journalName)
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s %w: name the --dir of an iota up, or of an iota orchestrator without --journal", path, errNoJournal)
 	}
-	if err := os.MkdirAll(path, 0o755); err != nil {
-		return nil, fmt.Errorf("%w: choose another --dir", err)
-	}
-	j, err := journal.Open(filepath.Join(path, journalName))
-	if err != nil {
-		return nil, err
-	}
-	blobs, err := store.OpenDir(filepath.Join(path, "blobs"))
-	if err != nil {
-		j.Close()
-		return nil, err
-	}
-	return &folder{path, j, blobs, []func(){func() { j.Close() }}}, nil
+	j, err := journal.Open(file)
+	return j, explain(err)
 }
 
 const (
 	journalName = "journal.db"
 	ledgerName  = "ledger"
 	keyName     = "key"
+	runName     = "run.json"
+	stateName   = "state"
 )
 
 // explain adds to an error what the user can do about it.
@@ -90,8 +93,11 @@ func usable(path string) error {
 	if _, err := os.Stat(filepath.Join(path, journalName)); err == nil {
 		return nil
 	}
+	if _, err := os.Stat(filepath.Join(path, runName)); err == nil {
+		return fmt.Errorf("%s is a run's, but its journal is not there: bring it back, name the database that has it with iota orchestrator --journal, or choose another --dir", path)
+	}
+	known := []string{"miners", "validators", "blobs", "lock", keyName}
 	for _, e := range entries {
-		known := []string{"miners", "validators", "blobs", keyName}
 		if !slices.Contains(known, e.Name()) && !strings.HasPrefix(e.Name(), journalName) {
 			return fmt.Errorf("%s is not empty and holds no run: choose another --dir", path)
 		}
@@ -143,5 +149,5 @@ func (f *folder) describe(r runFile) error {
 	if err != nil {
 		return err
 	}
-	return node.WriteFile(filepath.Join(f.path, "run.json"), append(b, '\n'), 0o644)
+	return node.WriteFile(filepath.Join(f.path, runName), append(b, '\n'), 0o644)
 }

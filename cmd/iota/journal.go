@@ -3,15 +3,10 @@ package main
 import (
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
-	"github.com/iota-train/iota/edge/journal"
 	"github.com/iota-train/iota/edge/node"
 )
 
@@ -51,12 +46,9 @@ func verifyCommand() *cobra.Command {
 }
 
 func verifyFolder(dir string) (node.Verified, error) {
-	if _, err := os.Stat(filepath.Join(dir, journalName)); errors.Is(err, fs.ErrNotExist) {
-		return node.Verified{}, fmt.Errorf("%s holds no run: name the --dir of an iota up", dir)
-	}
-	j, err := journal.Open(filepath.Join(dir, journalName))
+	j, err := openJournal(dir)
 	if err != nil {
-		return node.Verified{}, explain(err)
+		return node.Verified{}, err
 	}
 	defer j.Close()
 	v, err := node.Verify(j)

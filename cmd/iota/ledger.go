@@ -25,7 +25,7 @@ func ledgerCommand() *cobra.Command {
 	c.AddCommand(ledgerOf("show", "Print what everybody has, and the totals",
 		"Reads a run's ledger, checks it, and prints a line per miner and validator. The run may be going on.", showLedger),
 		ledgerOf("verify", "Check the chain, the signatures and the sums of a run's ledger",
-			"Checks every line of a run's ledger, and, unless the run is going on, that it ends where the run's journal does.\n"+
+			"Checks every line of a run's ledger, and that it ends where the run's journal does, if that is in the folder and the\nrun is not going on. "+
 				"It names the first entry that does not hold.", verifyLedger))
 	return c
 }
@@ -56,7 +56,7 @@ func ledgerOf(use, short, long string, do func(w io.Writer, dir string, r *ledge
 func readLedger(dir string) (*ledger.Reader, error) {
 	f, err := os.Open(filepath.Join(dir, ledgerName))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s holds no ledger: name the --dir of an iota up", dir)
+		return nil, fmt.Errorf("%s holds no ledger: name the --dir of an iota up or iota orchestrator", dir)
 	}
 	if err != nil {
 		return nil, err
@@ -70,18 +70,21 @@ func readLedger(dir string) (*ledger.Reader, error) {
 }
 
 func badLedger(dir string, err error) error {
-	return fmt.Errorf("%s: %w: do not trust it; the next iota up --dir %s writes it again from the journal",
-		filepath.Join(dir, ledgerName), err, dir)
+	return fmt.Errorf("%s: %w: do not trust it; the next start of the run writes it again from the journal",
+		filepath.Join(dir, ledgerName), err)
 }
 
 // verifyLedger compares a ledger that holds by itself with the journal of its run.
 func verifyLedger(w io.Writer, dir string, r *ledger.Reader, asJSON bool) error {
-	compared := false
-	j, err := journal.Open(filepath.Join(dir, journalName))
+	apart := "" // why the journal is not compared
+	j, err := openJournal(dir)
 	switch {
 	case errors.Is(err, journal.ErrInUse):
+		apart = "the run is going on and has its journal"
+	case errors.Is(err, errNoJournal):
+		apart = "the folder does not have the journal"
 	case err != nil:
-		return explain(err)
+		return err
 	default:
 		defer j.Close()
 		if err := node.CompareLedger(j, r); errors.Is(err, journal.ErrDamaged) {
@@ -89,18 +92,17 @@ func verifyLedger(w io.Writer, dir string, r *ledger.Reader, asJSON bool) error 
 		} else if err != nil {
 			return explain(err)
 		}
-		compared = true
 	}
 	if asJSON {
 		return json.NewEncoder(w).Encode(map[string]any{
 			"entries": r.Entries, "pages": r.Closings, "root": hex.EncodeToString(r.Root), "key": hex.EncodeToString(r.Key),
-			"issued": r.Issued, "burned": r.Burned, "paid": r.Paid, "escrow": r.Escrow, "compared": compared,
+			"issued": r.Issued, "burned": r.Burned, "paid": r.Paid, "escrow": r.Escrow, "compared": apart == "",
 		})
 	}
 	fmt.Fprintf(w, "the ledger holds: %d entries in %d pages, issued %s = paid %s + escrow %s + burned %s, root %x, signed by %s\n",
 		r.Entries, r.Closings, pay(r.Issued), pay(r.Paid), pay(r.Escrow), pay(r.Burned), r.Root, message.Short(r.Key))
-	if !compared {
-		fmt.Fprintln(w, "the run is going on: its journal was not compared")
+	if apart != "" {
+		fmt.Fprintf(w, "%s: the ledger was not compared with it\n", apart)
 	}
 	return nil
 }

@@ -30,7 +30,6 @@ func logRun(ctx context.Context, hub *node.Hub, log *slog.Logger) {
 	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()
 	v := hub.View()
-	log = log.With("run", v.Run)
 	epochs, noted, waiting, here := len(v.Epochs), v.Now, "", presence{}
 	log.Info("run open", "epoch", v.Epoch, "tokens", v.Counters.Tokens)
 	for done := false; !done; {

@@ -177,20 +177,35 @@ func (n *network) miner(i int, key ed25519.PrivateKey, threads int, gate node.Ga
 	}
 	state := ""
 	if n.folder != nil {
-		state = filepath.Join(n.folder(i), "state")
-		c.Save = func(b []byte) error { return node.WriteFile(state, b, 0o600) }
+		state = filepath.Join(n.folder(i), stateName)
+		c.Save = saver(state)
 	}
 	c.Start = func(session []byte) (node.Worker, error) {
-		m, err := miner.New(n.manifest, key, session, n.text, engine)
+		m, err := startMiner(n.manifest, key, session, n.text, engine, state, c.Log)
 		if err != nil {
 			return nil, err
-		}
-		if err := restore(m, state); err != nil {
-			c.Log.Warn("the miner starts without its saved state", "err", err)
 		}
 		return wrap(n.liars, i, n.manifest, n.keys, key, m)
 	}
 	return node.NewMiner(c), engine
+}
+
+// startMiner makes a miner that goes on from the state in a file, if there is one.
+func startMiner(m *message.Manifest, key ed25519.PrivateKey, session []byte, text *data.Dataset, engine *kernel.Engine,
+	state string, log *slog.Logger) (*miner.Miner, error) {
+	w, err := miner.New(m, key, session, text, engine)
+	if err != nil {
+		return nil, err
+	}
+	if err := restore(w, state); err != nil {
+		log.Warn("the miner starts without its saved state", "err", err)
+	}
+	return w, nil
+}
+
+// saver keeps a miner's private state in a file.
+func saver(path string) func([]byte) error {
+	return func(b []byte) error { return node.WriteFile(path, b, 0o600) }
 }
 
 // restore gives a miner the private state of its last install, if there is one.

@@ -47,6 +47,9 @@ func orchestratorCommand() *cobra.Command {
 					return err
 				}
 			}
+			if err := o.replayed(c.Flags()); err != nil {
+				return err
+			}
 			return o.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
@@ -63,6 +66,7 @@ func orchestratorCommand() *cobra.Command {
 func (o *orchestratorOptions) networkFlags(c *cobra.Command) {
 	f := c.Flags()
 	o.trainingFlags(f)
+	f.Lookup("miners").Usage = "miners that --dry-run reckons with; any number may join (default: two per stage)"
 	f.StringVar(&o.serve, "serve", ":4040", "address for miners and validators")
 	f.StringVar(&o.public, "public", "", "HOST:PORT at which miners reach --serve, for the join string (default: --serve, or this machine's name)")
 	f.StringArrayVar(&o.admit, "admit", nil, "public key that may join; repeatable (default: everybody may)")
@@ -101,13 +105,13 @@ func (o *orchestratorOptions) run(ctx context.Context, stdout, stderr io.Writer)
 	}
 	log := newLog(stderr)
 	r, err := o.open(ctx, c, text, log)
-	if ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil {
 		return nil // a standby that is no longer needed
 	}
 	if err != nil {
 		return explain(err)
 	}
-	defer r.close()
+	defer r.folder.close()
 	return r.serve(ctx, o, admit, stdout)
 }
 
@@ -146,6 +150,7 @@ func (r *hosted) begin(ctx context.Context, o *orchestratorOptions, c model.Conf
 	if r.manifest, err = o.takeUp(r.folder.journal, want, secret); err != nil {
 		return err
 	}
+	r.log = r.log.With("run", r.manifest.GetRun())
 	if len(r.manifest.GetData().GetBlobs()) == 0 {
 		return fmt.Errorf("%s holds a run of iota up, whose text others cannot get: start another one in another --dir", o.dir)
 	}
@@ -205,8 +210,6 @@ func (r *hosted) serve(ctx context.Context, o *orchestratorOptions, admit func(e
 	}
 	return nil
 }
-
-func (r *hosted) close() { r.folder.close() }
 
 // address is what participants join. A listener on every address is reached by the machine's name.
 func (o *orchestratorOptions) address(key ed25519.PrivateKey, l net.Listener) remote.Address {

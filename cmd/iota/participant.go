@@ -20,7 +20,6 @@ import (
 	"github.com/iota-train/iota/edge/transport"
 	"github.com/iota-train/iota/learn/kernel"
 	"github.com/iota-train/iota/protocol/message"
-	"github.com/iota-train/iota/role/miner"
 	"github.com/iota-train/iota/role/validator"
 )
 
@@ -188,17 +187,10 @@ func (p *participant) prepare(ctx context.Context, client *remote.Client, key ed
 		},
 	}
 	if p.role == message.Role_MINER {
-		state := filepath.Join(home, "state")
-		c.Save = func(b []byte) error { return node.WriteFile(state, b, 0o600) }
+		state := filepath.Join(home, stateName)
+		c.Save = saver(state)
 		c.Start = func(session []byte) (node.Worker, error) {
-			w, err := miner.New(m, key, session, text, engine)
-			if err != nil {
-				return nil, err
-			}
-			if err := restore(w, state); err != nil {
-				log.Warn("the miner starts without its saved state", "err", err)
-			}
-			return w, nil
+			return startMiner(m, key, session, text, engine, state, log)
 		}
 	}
 	return node.NewMiner(c), engine, nil
@@ -207,7 +199,7 @@ func (p *participant) prepare(ctx context.Context, client *remote.Client, key ed
 // blobsOf is the run's store: a bucket, or what the orchestrator keeps.
 func blobsOf(client *remote.Client) node.Blobs {
 	if client.Bucket() {
-		return store.NewPresigned(client.Address)
+		return store.NewPresigned(client.Presign)
 	}
 	return client
 }

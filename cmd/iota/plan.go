@@ -21,7 +21,7 @@ import (
 	"github.com/iota-train/iota/role/manifest"
 )
 
-// options are the flags of `iota up` that say what to train and how.
+// options are the flags of the commands that start a run: what to train and how, and those of `iota up` alone.
 type options struct {
 	preset, tokenizer         string
 	precision                 string
@@ -73,7 +73,7 @@ func (o *options) shape() (model.Config, *data.Tokenizer, error) {
 	return c, tokenizer, nil
 }
 
-// check refuses what the command line alone shows to be wrong, or what is not built yet.
+// check refuses what the command line alone shows to be wrong.
 func (o *options) check(c model.Config) error {
 	if o.miners == 0 {
 		o.miners = 2 * c.Stages()
@@ -84,7 +84,7 @@ func (o *options) check(c model.Config) error {
 		return usagef("%d miners for %d stages: every stage needs one, so use --miners %d or more, or fewer --stages",
 			o.miners, c.Stages(), c.Stages())
 	case o.miners > most:
-		return usagef("%d miners in one process: use at most %d", o.miners, most)
+		return usagef("--miners %d: use at most %d", o.miners, most)
 	case o.validators < 0 || o.validators > most:
 		return usagef("--validators %d: use 0 to %d", o.validators, most)
 	case !(o.auditShare >= 0 && o.auditShare <= 1):

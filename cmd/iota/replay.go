@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -60,12 +59,9 @@ func (o *replayOptions) replay(w io.Writer) error {
 	if o.dir == "" {
 		return usagef("name the run's folder with --dir")
 	}
-	if _, err := os.Stat(filepath.Join(o.dir, journalName)); errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%s holds no run: name the --dir of an iota up", o.dir)
-	}
-	j, err := journal.Open(filepath.Join(o.dir, journalName))
+	j, err := openJournal(o.dir)
 	if err != nil {
-		return explain(err)
+		return err
 	}
 	defer j.Close()
 	a, err := o.auditor(j)
@@ -121,7 +117,7 @@ func (o *replayOptions) auditor(j *journal.File) (*auditor, error) {
 		return nil, explain(err)
 	}
 	if m == nil {
-		return nil, fmt.Errorf("%s holds no run: name the --dir of an iota up", o.dir)
+		return nil, fmt.Errorf("%s holds no run yet", o.dir)
 	}
 	numerics, err := kernel.ParseNumerics(m.GetNumerics())
 	if err != nil {
@@ -137,7 +133,7 @@ func (o *replayOptions) auditor(j *journal.File) (*auditor, error) {
 		return nil, err
 	}
 	if hash := text.Hash(); string(hash[:]) != string(m.GetData().GetHash()) {
-		return nil, usagef("the run trains on another text: name it with --data, as for iota up")
+		return nil, usagef("the run trains on another text: name it with --data, as when it was started")
 	}
 	blobs, err := store.OpenDir(filepath.Join(o.dir, "blobs"))
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/iota-train/iota/role/orchestrator"
 )
 
-// report is what --report writes. Its keys are stable; those of parts that are not built yet are present and empty.
+// report is what --report writes. Its keys are stable; those of parts that a run does without are present and empty.
 type report struct {
 	Run             string  `json:"run"`
 	Seed            uint64  `json:"seed"`

@@ -116,7 +116,8 @@ func askRun(ctx context.Context, a remote.Address) (*status, error) {
 
 // askFolder asks the orchestrator of a folder, or reads the folder's journal where none is running.
 func askFolder(ctx context.Context, dir string) (*status, error) {
-	b, err := os.ReadFile(filepath.Join(dir, "run.json"))
+	file := filepath.Join(dir, runName)
+	b, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s holds no run: name the --dir of an iota orchestrator or iota up", dir)
 	}
@@ -125,12 +126,15 @@ func askFolder(ctx context.Context, dir string) (*status, error) {
 	}
 	var r runFile
 	if err := json.Unmarshal(b, &r); err != nil {
-		return nil, fmt.Errorf("%s: %w: start the run again, which writes it anew", filepath.Join(dir, "run.json"), err)
+		return nil, fmt.Errorf("%s: %w: start the run again, which writes it anew", file, err)
 	}
 	if address, err := remote.ParseAddress(r.Join); err == nil {
 		s, err := askRun(ctx, address)
 		if err == nil || errors.Is(err, transport.ErrDenied) {
 			return s, err
+		}
+		if _, e := os.Stat(filepath.Join(dir, journalName)); errors.Is(e, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%w: start the orchestrator; the journal is not in %s, so that nobody else can say how the run is", err, dir)
 		}
 	}
 	f, err := openFolder(dir)

@@ -37,10 +37,8 @@ func upCommand() *cobra.Command {
 			"  iota up --validators 1 --adversary free-rider@2",
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.seeded = c.Flags().Changed("seed")
-			for _, name := range []string{"audit-share", "shard-share"} {
-				if c.Flags().Changed(name) && o.validators == 0 {
-					return usagef("--%s needs somebody who replays: add --validators 1", name)
-				}
+			if err := o.replayed(c.Flags()); err != nil {
+				return err
 			}
 			return o.up(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
 		},
@@ -74,6 +72,16 @@ func (o *options) trainingFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.wire, "wire", "", "number format of the boundaries: f32, bf16 or int8 (default: the preset's)")
 	f.StringVar(&o.share, "share", "f32", "number format of the merges: f32, bf16 or int8")
 	f.StringVar(&o.aggregate, "aggregate", "mean", "how shares are merged: "+strings.Join(aggregate.Names(), ", "))
+}
+
+// replayed refuses a share of what to replay where nobody replays.
+func (o *options) replayed(f *pflag.FlagSet) error {
+	for _, name := range []string{"audit-share", "shard-share"} {
+		if f.Changed(name) && o.validators == 0 {
+			return usagef("--%s needs somebody who replays: add --validators 1", name)
+		}
+	}
+	return nil
 }
 
 // up is the command behind its flags.

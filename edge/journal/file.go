@@ -306,6 +306,3 @@ func (f *File) Close() error {
 	}
 	return errors.Join(err, f.wal.close(), f.db.Close())
 }
-
-// Path returns where the journal lies.
-func (f *File) Path() string { return f.path }

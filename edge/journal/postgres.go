@@ -123,9 +123,6 @@ func (p *Postgres) checkEnd(ctx context.Context) error {
 	return nil
 }
 
-// Lease returns the lease that this journal was opened with.
-func (p *Postgres) Lease() Lease { return p.lease }
-
 // Close gives the lease back, so that a standby takes it at once. Closing twice is no error.
 func (p *Postgres) Close() error {
 	p.mu.Lock()

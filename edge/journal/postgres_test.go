@@ -44,7 +44,7 @@ func TestLiveHolderIsNamedAndKeepsItsLease(t *testing.T) {
 	target := postgrestest.URL(t)
 	p := mustOpenPostgres(t, target)
 	_, err := OpenPostgres(t.Context(), target)
-	if !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), p.Lease().String()) || !strings.Contains(err.Error(), self()) {
+	if !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), p.lease.String()) || !strings.Contains(err.Error(), self()) {
 		t.Fatalf("second open: %v", err)
 	}
 	if err := p.Append(records(1, 1)); err != nil {
@@ -55,8 +55,8 @@ func TestLiveHolderIsNamedAndKeepsItsLease(t *testing.T) {
 	}
 	next := mustOpenPostgres(t, target)
 	defer next.Close()
-	if next.Lease().Number <= p.Lease().Number {
-		t.Errorf("lease %d follows lease %d", next.Lease().Number, p.Lease().Number)
+	if next.lease.Number <= p.lease.Number {
+		t.Errorf("lease %d follows lease %d", next.lease.Number, p.lease.Number)
 	}
 }
 
@@ -77,7 +77,7 @@ func TestWhoLostItsLeaseWritesNothing(t *testing.T) {
 		"snapshot": old.WriteSnapshot(Snapshot{Seq: 3}),
 		"archive":  old.Archive(3),
 	} {
-		if !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), heir.Lease().String()) || strings.Contains(err.Error(), "\n") {
+		if !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), heir.lease.String()) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -112,7 +112,7 @@ func TestManyStandbysWriteOneAfterTheOther(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				numbers <- p.Lease().Number
+				numbers <- p.lease.Number
 				if err := errors.Join(p.Append(records(p.LastSeq()+1, p.LastSeq()+5)), p.Close()); err != nil {
 					t.Error(err)
 				}
@@ -143,7 +143,7 @@ func TestStandbyStopsWaitingWhenItIsTold(t *testing.T) {
 		seen = l
 		cancel()
 	})
-	if !errors.Is(err, context.Canceled) || seen.String() != p.Lease().String() {
+	if !errors.Is(err, context.Canceled) || seen.String() != p.lease.String() {
 		t.Fatalf("saw %v: %v", seen, err)
 	}
 }

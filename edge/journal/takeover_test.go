@@ -105,7 +105,7 @@ func TestStoppedWriterThatGoesOnIsRefused(t *testing.T) {
 	if err := writer.Wait(); !errors.As(err, &ended) || ended.ExitCode() != 1 {
 		t.Errorf("the stopped writer: %v", err)
 	}
-	if text := strings.TrimSpace(complaint.String()); !strings.Contains(text, "was lost: "+heir.p.Lease().String()) || strings.Contains(text, "\n") {
+	if text := strings.TrimSpace(complaint.String()); !strings.Contains(text, "was lost: "+heir.p.lease.String()) || strings.Contains(text, "\n") {
 		t.Errorf("the stopped writer says: %s", text)
 	}
 	if acknowledged > last {

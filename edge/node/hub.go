@@ -305,7 +305,12 @@ func (h *Hub) keepSnapshot() error {
 		return nil
 	}
 	h.archived = before
-	return h.Journal.Archive(before)
+	err = h.Journal.Archive(before)
+	if isFull(err) {
+		h.Log.Warn("no room for a segment: its records stay in the journal until the next one", "err", err)
+		return nil
+	}
+	return err
 }
 
 // accept lets participants in until ctx ends.

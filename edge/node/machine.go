@@ -84,7 +84,8 @@ func (m *machine) step(now time.Duration, event *message.Event) (journal.Record,
 	return r, out, nil
 }
 
-// track hands on the pages of the ledger and follows which blobs may be deleted. One that a later event of the same commit claims again stays.
+// track hands on the pages of the ledger and follows which blobs may be deleted. One that a later event of the same
+// commit claims again stays.
 func (m *machine) track(event *message.Event, out []*message.Outbound) {
 	for _, o := range out {
 		for _, ref := range o.GetRelease() {

@@ -15,8 +15,8 @@ import (
 	"github.com/iota-train/iota/protocol/message"
 )
 
-// Worker does a miner's or a validator's tasks: the real one, or one that misbehaves. One goroutine at a time uses it. An error means
-// that an order makes no sense to it and changed nothing; what goes wrong with the work is part of the result.
+// Worker does a miner's or a validator's tasks: the real one, or one that misbehaves. One goroutine at a time uses it. An
+// error means that an order makes no sense to it and changed nothing; what goes wrong with the work is part of the result.
 type Worker interface {
 	// Do does one task. An input that could not be had is nil. The outputs are the driver's to keep. A nil result says
 	// that the order was ignored.

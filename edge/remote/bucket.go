@@ -46,8 +46,8 @@ func (s *Server) address(ctx context.Context, r *message.Request) (any, error) {
 	return &message.Presigned{Url: url}, nil
 }
 
-// Address asks for a presigned address: a store.Addresses.
-func (c *Client) Address(ctx context.Context, access store.Access, h store.Hash, size uint64) (string, error) {
+// Presign asks for a presigned address: a store.Addresses.
+func (c *Client) Presign(ctx context.Context, access store.Access, h store.Hash, size uint64) (string, error) {
 	var p message.Presigned
 	err := c.persist(ctx, "blob "+h.Short(), func(t *attempt) error {
 		r := &message.Request{Blob: &message.BlobRef{Hash: h[:], Size: size}, Put: access == store.AccessPut}

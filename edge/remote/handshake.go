@@ -113,8 +113,8 @@ type cork struct {
 	queued []byte
 }
 
-// corked bounds what is gathered, in bytes.
-const corked = 256 << 10
+// maxCorked bounds what is gathered, in bytes.
+const maxCorked = 256 << 10
 
 func (c *cork) hold() {
 	c.mu.Lock()
@@ -145,7 +145,7 @@ func (c *cork) Write(b []byte) (int, error) {
 		return c.Conn.Write(b)
 	}
 	c.queued = append(c.queued, b...)
-	if len(c.queued) < corked {
+	if len(c.queued) < maxCorked {
 		return len(b), nil
 	}
 	return len(b), c.flush()

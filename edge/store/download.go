@@ -78,6 +78,23 @@ func resume(ctx context.Context, h Hash, size, had uint64, open opener, w io.Wri
 	return uint64(n), nil
 }
 
+// fetch returns the blob in a slice of the caller's own, having verified its size and hash. It takes no memory before the
+// store has said that the blob has that size, and reads no more than that.
+func fetch(ctx context.Context, h Hash, size uint64, open opener) ([]byte, error) {
+	var into fixed
+	err := download(ctx, h, size, func(ctx context.Context, from uint64) (io.ReadCloser, uint64, uint64, error) {
+		body, begins, stored, err := open(ctx, from)
+		if err == nil && into.b == nil && stored == size {
+			into.b = make([]byte, 0, size)
+		}
+		return body, begins, stored, err
+	}, &into)
+	if err != nil {
+		return nil, err
+	}
+	return into.b, nil
+}
+
 // fixed writes into a slice that has room for a whole blob.
 type fixed struct{ b []byte }
 

@@ -55,21 +55,10 @@ func (p *Presigned) Put(ctx context.Context, blob message.Blob) (Hash, error) {
 	if len(b) > MaxPresigned {
 		return Hash{}, fmt.Errorf("store blob %s of %d bytes: more than %d are not taken in one request", h.Short(), len(b), uint64(MaxPresigned))
 	}
-	for try := 1; ; try++ {
-		err := p.put(ctx, h, b)
-		var soft again
-		switch {
-		case err == nil:
-			return h, nil
-		case ctx.Err() != nil:
-			return Hash{}, ctx.Err()
-		case !errors.As(err, &soft) || try >= tries:
-			return Hash{}, fmt.Errorf("store blob %s: %w", h.Short(), err)
-		}
-		if err := pause(ctx, try); err != nil {
-			return Hash{}, err
-		}
+	if err := insist(ctx, func() error { return p.put(ctx, h, b) }); err != nil {
+		return Hash{}, fmt.Errorf("store blob %s: %w", h.Short(), err)
 	}
+	return h, nil
 }
 
 // PutDurable is Put: an object that the server took is durable.
@@ -94,10 +83,8 @@ func (p *Presigned) put(ctx context.Context, h Hash, b []byte) error {
 	case http.StatusOK, http.StatusCreated, http.StatusNoContent:
 		return nil
 	case http.StatusPreconditionFailed:
-		open := func(ctx context.Context, from uint64) (io.ReadCloser, uint64, uint64, error) {
-			return p.open(ctx, h, uint64(len(b)), from)
-		}
-		return download(ctx, h, uint64(len(b)), open, io.Discard)
+		size := uint64(len(b))
+		return download(ctx, h, size, p.opener(h, size), io.Discard)
 	}
 	return answered(resp)
 }
@@ -105,18 +92,14 @@ func (p *Presigned) put(ctx context.Context, h Hash, b []byte) error {
 // Get returns the blob in a slice of the caller's own, having verified its size and hash. It reads no more than size
 // bytes. A connection that breaks or stalls is taken up where it ended.
 func (p *Presigned) Get(ctx context.Context, h Hash, size uint64) ([]byte, error) {
-	b := fixed{}
-	open := func(ctx context.Context, from uint64) (io.ReadCloser, uint64, uint64, error) {
-		body, begins, stored, err := p.open(ctx, h, size, from)
-		if err == nil && b.b == nil && stored == size {
-			b.b = make([]byte, 0, size)
-		}
-		return body, begins, stored, err
+	return fetch(ctx, h, size, p.opener(h, size))
+}
+
+// opener opens the blob at an address that is asked for that size.
+func (p *Presigned) opener(h Hash, size uint64) opener {
+	return func(ctx context.Context, from uint64) (io.ReadCloser, uint64, uint64, error) {
+		return p.open(ctx, h, size, from)
 	}
-	if err := download(ctx, h, size, open, &b); err != nil {
-		return nil, err
-	}
-	return b.b, nil
 }
 
 // open begins to read the blob at a byte.
@@ -143,23 +126,14 @@ func (p *Presigned) open(ctx context.Context, h Hash, size, from uint64) (io.Rea
 
 // Has reports whether a blob of that hash is stored; only Get tells whether it is intact.
 func (p *Presigned) Has(ctx context.Context, h Hash) (bool, error) {
-	for try := 1; ; try++ {
-		err := p.glance(ctx, h)
-		var soft again
-		switch {
-		case err == nil:
-			return true, nil
-		case errors.Is(err, ErrMissing):
-			return false, nil
-		case ctx.Err() != nil:
-			return false, ctx.Err()
-		case !errors.As(err, &soft) || try >= tries:
-			return false, fmt.Errorf("blob %s: %w", h.Short(), err)
-		}
-		if err := pause(ctx, try); err != nil {
-			return false, err
-		}
+	err := insist(ctx, func() error { return p.glance(ctx, h) })
+	if errors.Is(err, ErrMissing) {
+		return false, nil
 	}
+	if err != nil {
+		return false, fmt.Errorf("blob %s: %w", h.Short(), err)
+	}
+	return true, nil
 }
 
 // glance gets the first byte of the blob, if it has any.

@@ -136,34 +136,27 @@ func (s *S3) PutDurable(ctx context.Context, b message.Blob) (Hash, error) { ret
 // Get returns the blob in a slice of the caller's own, having verified its size and hash. A connection that breaks is taken
 // up where it ended.
 func (s *S3) Get(ctx context.Context, h Hash, size uint64) ([]byte, error) {
-	b := fixed{}
-	open := func(ctx context.Context, from uint64) (io.ReadCloser, uint64, uint64, error) {
-		body, begins, stored, err := s.open(ctx, h, from)
-		if err == nil && b.b == nil && stored == size {
-			b.b = make([]byte, 0, size)
-		}
-		return body, begins, stored, err
-	}
-	if err := download(ctx, h, size, open, &b); err != nil {
-		return nil, s.lost(h, err)
-	}
-	return b.b, nil
+	b, err := fetch(ctx, h, size, s.opener(h))
+	return b, s.lost(h, err)
 }
 
 // Verify reads the blob and compares its size and hash, in little memory. What came by a presigned address has never
 // been hashed by anybody but its sender, so a checkpoint must be verified before it is pointed to. Other blobs need not
 // be: whoever fetches one compares its hash, and reports it as missing.
 func (s *S3) Verify(ctx context.Context, h Hash, size uint64) error {
-	open := func(ctx context.Context, from uint64) (io.ReadCloser, uint64, uint64, error) {
-		return s.open(ctx, h, from)
-	}
-	if err := download(ctx, h, size, open, io.Discard); err != nil {
+	if err := download(ctx, h, size, s.opener(h), io.Discard); err != nil {
 		return s.lost(h, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.note(h, size)
 	return nil
+}
+
+func (s *S3) opener(h Hash) opener {
+	return func(ctx context.Context, from uint64) (io.ReadCloser, uint64, uint64, error) {
+		return s.open(ctx, h, from)
+	}
 }
 
 // open begins to read the blob at a byte.

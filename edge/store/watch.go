@@ -136,3 +136,22 @@ func pause(ctx context.Context, try int) error {
 		return ctx.Err()
 	}
 }
+
+// insist does a request, and again if it failed in a way that another attempt may not.
+func insist(ctx context.Context, request func() error) error {
+	for try := 1; ; try++ {
+		err := request()
+		var soft again
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !errors.As(err, &soft) || try >= tries:
+			return err
+		}
+		if err := pause(ctx, try); err != nil {
+			return err
+		}
+	}
+}

@@ -7,20 +7,19 @@ import (
 	"time"
 )
 
-// End is one end of a connection within the process, a Conn. All methods may be called by many goroutines. It needs no goroutine of its own: a message carries the time of its arrival, and Recv waits for that.
+// End is one end of a connection within the process, a Conn. All methods may be called by many goroutines. It needs no
+// goroutine of its own: a message carries the time of its arrival, and Recv waits for that.
 type End struct {
 	remote  string
 	in, out *direction
-	cut     *gate // shared by both ends
 }
 
 // Pipe returns the two ends of a new connection; remote names say who is at the other end of each. The link is that of
 // a's owner: what a sends passes its upward lane, what b sends its downward lane. A nil link is unlimited.
 func Pipe(link *Shaper, remoteOfA, remoteOfB string) (a, b *End) {
-	cut := new(gate)
-	ab := &direction{link: link, up: true, cut: cut, changed: make(chan struct{})}
-	ba := &direction{link: link, cut: cut, changed: make(chan struct{})}
-	return &End{remote: remoteOfA, in: ba, out: ab, cut: cut}, &End{remote: remoteOfB, in: ab, out: ba, cut: cut}
+	ab := &direction{link: link, up: true, changed: make(chan struct{})}
+	ba := &direction{link: link, changed: make(chan struct{})}
+	return &End{remote: remoteOfA, in: ba, out: ab}, &End{remote: remoteOfB, in: ab, out: ba}
 }
 
 // Remote names who is at the other end: for an accepted connection, the key that dialled.
@@ -45,18 +44,10 @@ func (c *End) Close() error {
 	return nil
 }
 
-// Cut stops delivery in both directions, that of a close included, until Heal: what was sent meanwhile arrives then. A
-// sender does not notice until its queue is full, or its peer closed.
-func (c *End) Cut() { c.cut.set(true) }
-
-// Heal ends a Cut.
-func (c *End) Heal() { c.cut.set(false) }
-
 // direction is a bounded queue from one end to the other.
 type direction struct {
 	link *Shaper
 	up   bool
-	cut  *gate
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced at every change below
@@ -112,18 +103,11 @@ func (d *direction) recv(ctx context.Context) ([]byte, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		cut, cutChanged := d.cut.state()
-		var linkChanged <-chan struct{}
-		if d.link != nil {
-			var linkCut bool
-			linkCut, linkChanged = d.link.gate.state()
-			cut = cut || linkCut
-		}
-		b, wait, changed, err := d.take(cut)
+		b, wait, changed, err := d.take()
 		if err != nil || changed == nil {
 			return b, err
 		}
-		if err := d.pause(ctx, wait, changed, cutChanged, linkChanged); err != nil {
+		if err := pause(ctx, wait, changed); err != nil {
 			return nil, err
 		}
 	}
@@ -131,14 +115,11 @@ func (d *direction) recv(ctx context.Context) ([]byte, error) {
 
 // take returns the first message if it has arrived, and a nil channel. Else it returns a channel that is closed at the
 // next change, and, when a message is on its way, how long until it arrives.
-func (d *direction) take(cut bool) (b []byte, wait time.Duration, changed <-chan struct{}, err error) {
+func (d *direction) take() (b []byte, wait time.Duration, changed <-chan struct{}, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.gone {
 		return nil, 0, nil, ErrClosed
-	}
-	if cut {
-		return nil, 0, d.changed, nil
 	}
 	if len(d.queue) == 0 {
 		if !d.closed {
@@ -160,8 +141,8 @@ func (d *direction) take(cut bool) (b []byte, wait time.Duration, changed <-chan
 	return first.message, 0, nil, nil
 }
 
-// pause waits for one of the channels, for the time if it is not 0, or for the end of ctx.
-func (d *direction) pause(ctx context.Context, wait time.Duration, a, b, c <-chan struct{}) error {
+// pause waits for a change, for the time if it is not 0, or for the end of ctx.
+func pause(ctx context.Context, wait time.Duration, changed <-chan struct{}) error {
 	var expired <-chan time.Time
 	if wait > 0 {
 		timer := time.NewTimer(wait)
@@ -170,9 +151,7 @@ func (d *direction) pause(ctx context.Context, wait time.Duration, a, b, c <-cha
 	}
 	select {
 	case <-expired:
-	case <-a:
-	case <-b:
-	case <-c:
+	case <-changed:
 	case <-ctx.Done():
 		return ctx.Err()
 	}

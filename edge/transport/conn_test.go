@@ -176,30 +176,3 @@ func TestCloseTravelsBehindTheMessages(t *testing.T) {
 		}
 	})
 }
-
-func TestCutHoldsMessagesUntilHeal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, what := range []string{"connection", "link"} {
-			link := NewShaper(Link{Delay: 50 * time.Millisecond})
-			a, b := Pipe(link, "", "")
-			cut, heal := a.Cut, a.Heal
-			if what == "link" {
-				cut, heal = link.Cut, link.Heal
-			}
-			start := time.Now()
-			send(t, a, "before")
-			cut()
-			send(t, a, "during")
-			a.Close()
-			short, cancel := context.WithTimeout(ctx, time.Minute)
-			_, err := b.Recv(short)
-			cancel()
-			expectErr(t, err, context.DeadlineExceeded)
-			time.AfterFunc(time.Minute, heal)
-			expectAt(t, b, "before", start, 2*time.Minute)
-			expectAt(t, b, "during", start, 2*time.Minute)
-			_, err = b.Recv(ctx)
-			expectErr(t, err, ErrClosed)
-		}
-	})
-}

@@ -76,15 +76,6 @@ func (l Link) String() string {
 	return s
 }
 
-// MarshalText and UnmarshalText let a Link stand in flags and configuration files.
-func (l Link) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
-
-// UnmarshalText is ParseLink.
-func (l *Link) UnmarshalText(b []byte) (err error) {
-	*l, err = ParseLink(string(b))
-	return err
-}
-
 // Occupies returns how long size bytes keep the link busy in one direction, rounded up to a nanosecond.
 func (l Link) Occupies(size int) time.Duration {
 	if l.Rate == 0 || size <= 0 {

@@ -20,19 +20,12 @@ type Network struct {
 	listener *Desk
 }
 
-// NewNetwork returns a network on which every participant has such a link, unless SetLink gives it another.
+// NewNetwork returns a network on which every participant has such a link.
 func NewNetwork(link Link) *Network {
 	return &Network{link: link, links: make(map[string]*Shaper)}
 }
 
-// SetLink gives the participant another link. Connections and stores made before keep the one that they have.
-func (n *Network) SetLink(key string, link Link) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.links[key] = NewShaper(link)
-}
-
-// Link returns the participant's link: to cut it, and to charge a store's traffic to it.
+// Link returns the participant's link, to charge a store's traffic to it.
 func (n *Network) Link(key string) *Shaper {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// Shaper is a participant's link in real time. All its connections and blob transfers share the two lanes, and a cut
-// stops them all. All methods may be called by many goroutines; a nil Shaper is an unlimited link that is never cut.
+// Shaper is a participant's link in real time. All its connections and blob transfers share the two lanes. All methods
+// may be called by many goroutines; a nil Shaper is an unlimited link.
 type Shaper struct {
 	link Link
-	gate gate
 
 	mu       sync.Mutex
 	start    time.Time // zero of the lanes' clock
@@ -21,13 +20,6 @@ type Shaper struct {
 func NewShaper(l Link) *Shaper {
 	return &Shaper{link: l, start: time.Now(), up: Lane{Link: l}, down: Lane{Link: l}}
 }
-
-// Cut parts the participant from the network: nothing more arrives, in either direction, until Heal. What was sent
-// meanwhile arrives then, in order, as TCP has it.
-func (s *Shaper) Cut() { s.gate.set(true) }
-
-// Heal ends a Cut.
-func (s *Shaper) Heal() { s.gate.set(false) }
 
 // reserve queues size bytes now; it returns when the last has left, and when it arrives.
 func (s *Shaper) reserve(up bool, size int) (left, arrival time.Time) {
@@ -57,9 +49,6 @@ func (s *Shaper) transfer(ctx context.Context, up bool, size int) error {
 	}
 	var before, arrival time.Time
 	for first := true; first || size > 0; first = false {
-		if err := s.gate.wait(ctx); err != nil {
-			return err
-		}
 		n := min(size, piece)
 		size -= n
 		var left time.Time
@@ -69,10 +58,7 @@ func (s *Shaper) transfer(ctx context.Context, up bool, size int) error {
 		}
 		before = left
 	}
-	if err := until(ctx, arrival); err != nil {
-		return err
-	}
-	return s.gate.wait(ctx)
+	return until(ctx, arrival)
 }
 
 // until waits for a moment in time.
@@ -88,47 +74,5 @@ func until(ctx context.Context, t time.Time) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
-	}
-}
-
-// gate is open until it is shut. The zero gate is open.
-type gate struct {
-	mu      sync.Mutex
-	shut    bool
-	changed chan struct{} // closed at the next change; nil while nobody asked
-}
-
-func (g *gate) set(shut bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.shut != shut && g.changed != nil {
-		close(g.changed)
-		g.changed = nil
-	}
-	g.shut = shut
-}
-
-// state returns whether the gate is shut, and a channel that is closed when that changes.
-func (g *gate) state() (shut bool, changed <-chan struct{}) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.changed == nil {
-		g.changed = make(chan struct{})
-	}
-	return g.shut, g.changed
-}
-
-// wait returns when the gate is open.
-func (g *gate) wait(ctx context.Context) error {
-	for {
-		shut, changed := g.state()
-		if !shut {
-			return ctx.Err()
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
 	}
 }

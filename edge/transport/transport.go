@@ -7,6 +7,8 @@ package transport
 import (
 	"context"
 	"errors"
+
+	"github.com/iota-train/iota/protocol/message"
 )
 
 // Conn is an ordered, two-way message connection. All methods may be called by many goroutines.
@@ -41,8 +43,8 @@ var (
 )
 
 const (
-	// MaxMessage bounds the bytes of one message; larger things are blobs.
-	MaxMessage = 16 << 20
+	// MaxMessage bounds the bytes of one message, beyond which nobody decodes it; larger things are blobs.
+	MaxMessage = message.MaxSize
 	// queueMessages and queueBytes bound what one direction of a connection holds; a sender waits beyond either.
 	queueMessages = 256
 	queueBytes    = 2 * MaxMessage

@@ -1,5 +1,5 @@
-// Package butterfly holds the rules of a merge: which pair of miners reduces which shard of a stage's weights, and how
-// often two miners' results agreed (IOTA, section on butterfly all-reduce). Package aggregate has what a shard comes to.
+// Package butterfly says which pair of miners reduces which shard of a stage's weights in a merge (IOTA, section on
+// butterfly all-reduce). Package aggregate has what a shard comes to.
 //
 // The flat weights of a stage are cut into one shard per unordered pair of miners. Both owners of a shard reduce it
 // from the same shares and must get the same bits, so each result is checked by a distinct pair, and a miner's traffic

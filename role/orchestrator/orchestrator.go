@@ -12,7 +12,7 @@
 // Step has no clock, no goroutine and no randomness but the generator in its state: the same events give the same
 // messages, bit for bit, so the journal of events is the whole memory of a run. One file holds one step of an epoch:
 // register, assign, route, result, lease, claim, clasp, trigger, share, reduce, settle, install, emit, evaluate; and then
-// draw, pursue, judge, verdict, proof for the audits. drain lets miners leave.
+// draw, pursue, judge, verdict, proof for the audits. leave lets miners go.
 package orchestrator
 
 import (
