@@ -28,7 +28,7 @@ test:
 
 race:
 	@if command -v "$$(go env CC)" >/dev/null && test "$$(go env CGO_ENABLED)" = 1; \
-	then echo "go test -race"; go test -race ./role/... ./edge/... ./sim/adversary && \
+	then echo "go test -race"; go test -race -short ./role/... ./edge/... ./sim/adversary && \
 	go test -race -run 'Random|Scenarios/(clean|adversaries|audit-clean|restart-phases)$$' ./sim && \
 	go test -race -run 'MatMul|Close|Engine|Steady' ./learn/kernel; \
 	else echo "race: SKIPPED, the race detector needs a C compiler"; fi
@@ -43,11 +43,9 @@ chaos:
 FUZZTIME ?= 10s
 fuzz:
 	@grep -rno --include='*_test.go' '^func Fuzz[A-Za-z0-9]*' . | sed -E 's|^(.*)/[^/]*:[0-9]+:func (.*)|\1 \2|' | sort | \
-	while read -r package name; do \
-		echo "fuzz $$package $$name" && \
-		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "$$package" >.fuzz.log 2>&1 </dev/null || \
-		{ cat .fuzz.log; rm -f .fuzz.log; exit 1; }; \
-	done; rc=$$?; rm -f .fuzz.log; exit $$rc
+	xargs -n 2 -P 2 sh -c 'log=$$(mktemp); echo "fuzz $$0 $$1"; \
+		go test -run "^$$" -fuzz "^$$1\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x -parallel 2 "$$0" >$$log 2>&1; rc=$$?; \
+		test $$rc = 0 || cat $$log; rm -f $$log; exit $$rc'
 
 generate:
 	cd tools && go run ./protogen ../protocol/message/message.proto ../protocol/message/service.proto
