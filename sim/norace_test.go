@@ -3,6 +3,6 @@
 package sim
 
 const (
-	usualSeeds  = 150
+	usualSeeds  = 100
 	usualHonest = 3
 )

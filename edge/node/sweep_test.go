@@ -151,7 +151,7 @@ func TestSweepNeverRemovesWhatTheRunHolds(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.leave()
-	s.check(h)
+	s.consistent(h)
 	s.checkHeld(h)
 	if sweeps < 3 {
 		t.Errorf("only %d sweeps", sweeps)
