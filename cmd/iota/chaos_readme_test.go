@@ -9,18 +9,45 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/iota-train/iota/edge/journal/postgrestest"
 )
 
 // The commands are those of the README, but for the addresses and the folders.
 func TestFiveProcessesLearnTheSample(t *testing.T) {
 	lengthy(t)
+	c := fiveProcesses(t)
+	c.verify()
+	if _, err := os.Stat(filepath.Join(c.folder(), ledgerName)); err != nil {
+		t.Error(err)
+	}
+	if out, err := command("ledger", "verify", "--dir", c.folder()); err != nil {
+		t.Error(out)
+	}
+}
+
+func TestFiveProcessesLearnTheSampleFromABucket(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many processes")
+	}
+	fiveProcesses(t, "--store", bucket(t)).verify()
+}
+
+func TestFiveProcessesLearnTheSampleWithADatabase(t *testing.T) {
+	lengthy(t)
+	fiveProcesses(t, "--journal", postgrestest.URL(t))
+}
+
+// fiveProcesses starts an orchestrator, three miners and a validator, and ends them when they have learned.
+func fiveProcesses(t *testing.T, settings ...string) *chaos {
+	t.Helper()
 	const want = 3.0
 	dir := t.TempDir()
 	config := filepath.Join(dir, "run.yaml")
 	if out, err := command("init", config); err != nil {
 		t.Fatal(out)
 	}
-	c := chaosIn(t, dir, "--config", config, "--preset", "tiny")
+	c := chaosIn(t, dir, append([]string{"--config", config, "--preset", "tiny"}, settings...)...)
 	for range 3 {
 		c.miner()
 	}
@@ -49,11 +76,5 @@ func TestFiveProcessesLearnTheSample(t *testing.T) {
 			t.Errorf("%s ended with code %d: %s", p.name, code, p.lastLine())
 		}
 	}
-	c.verify()
-	if _, err := os.Stat(filepath.Join(c.folder(), ledgerName)); err != nil {
-		t.Error(err)
-	}
-	if out, err := command("ledger", "verify", "--dir", c.folder()); err != nil {
-		t.Error(out)
-	}
+	return c
 }
