@@ -95,6 +95,9 @@ func (p *participant) run(ctx context.Context, stderr io.Writer) error {
 	if err := kernel.Check(); err != nil {
 		return fmt.Errorf("this machine does not compute what runs define: %w", err)
 	}
+	if _, err := os.Stat(filepath.Join(p.dir, runName)); err == nil {
+		return usagef("--dir %s is an orchestrator's folder: every process needs one of its own", p.dir)
+	}
 	unlock, err := node.LockFolder(p.dir)
 	if err != nil {
 		return err
@@ -149,7 +152,7 @@ func (p *participant) work(ctx context.Context, m *node.Miner, log *slog.Logger)
 			cancel()
 			return
 		}
-		log.Info("leaving once nothing is lost by it; a second signal ends at once", "within", leaveWithin)
+		log.Info("leaving once nothing is lost by it; a second signal ends at once", "within", leaveWithin.String())
 		m.Leave()
 		timer := time.AfterFunc(leaveWithin, cancel)
 		context.AfterFunc(working, func() { timer.Stop() })

@@ -24,12 +24,14 @@ import (
 type status struct {
 	Report *report           `json:"report"`
 	View   orchestrator.View `json:"view"`
+
+	resting bool // nobody runs it: this is how it was left
 }
 
 // status is the answer of this process.
 func (r *hosted) status() ([]byte, error) {
 	v := r.hub.View()
-	s := status{newReport(v, r.hub.Chain(), r.hub.Checkpoints()), v}
+	s := status{Report: newReport(v, r.hub.Chain(), r.hub.Checkpoints()), View: v}
 	s.Report.Seed = r.manifest.GetData().GetSeed()
 	s.Report.MemoryPerMiner = memoryOf(r.manifest, cores, 1)
 	return json.Marshal(s)
@@ -151,13 +153,16 @@ func askFolder(ctx context.Context, dir string) (*status, error) {
 		return nil, explain(err)
 	}
 	v := hub.View()
-	s := &status{newReport(v, hub.Chain(), hub.Checkpoints()), v}
+	s := &status{Report: newReport(v, hub.Chain(), hub.Checkpoints()), View: v, resting: true}
 	s.Report.Seed = m.GetData().GetSeed()
 	return s, nil
 }
 
 // print is the answer for people.
 func (s *status) print(w io.Writer) error {
+	if s.resting {
+		fmt.Fprintln(w, "No orchestrator of this run answers. It was left like this:")
+	}
 	for _, line := range block(s.View, rate{}, 120) {
 		fmt.Fprintln(w, line)
 	}

@@ -60,6 +60,7 @@ type Miner struct {
 	outbox   *outbox
 	uploads  chan upload
 	labours  labours
+	away     bool          // its connection was lost
 	leave    chan struct{} // closed by Leave
 	leaving  sync.Once
 }
@@ -149,7 +150,10 @@ func (m *Miner) connect(ctx context.Context) error {
 		if m.leaves() {
 			return nil
 		}
-		m.Log.Info("connection lost", "err", err)
+		if !m.away {
+			m.Log.Info("connection lost: trying until it is back", "err", err)
+			m.away = true
+		}
 		if time.Since(began) > longest {
 			pause = shortest
 		}
@@ -251,6 +255,10 @@ func (m *Miner) welcome(ctx context.Context, w *message.Welcome) error {
 	}
 	m.holding = true
 	m.labours.connected.Store(true)
+	if m.away {
+		m.Log.Info("connected again")
+		m.away = false
+	}
 	if m.Joined != nil {
 		m.Joined()
 		m.Joined = nil

@@ -85,6 +85,10 @@ func (m *Miner) do(ctx context.Context, t *message.Task, inputs [][]byte) ([]upl
 	kind := t.GetId().GetKind()
 	switch id := t.GetId(); kind {
 	case message.TaskKind_LOAD:
+		if r := new(message.Receipt); message.Decode(result.GetReceipt(), r) == nil && r.GetFault() != message.Fault_FAULT_NONE {
+			m.Log.Warn("stage not loaded", "stage", id.GetStage(), "epoch", id.GetEpoch(), "fault", r.GetFault().String())
+			break
+		}
 		m.Log.Info("stage loaded", "stage", id.GetStage(), "epoch", id.GetEpoch())
 	case message.TaskKind_INSTALL:
 		m.Log.Debug("epoch installed", "stage", id.GetStage(), "epoch", id.GetEpoch())
