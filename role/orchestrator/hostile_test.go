@@ -94,6 +94,29 @@ func TestNonsenseNeitherStopsTheCoreNorSpoilsItsState(t *testing.T) {
 	}
 }
 
+// TestAFaultSaysNothingOfBlobs has a liar that is ordered nothing name blobs together with a fault: the edge looks at no
+// blob of such a receipt, so that the core must not take its word that there is one, nor how large it is.
+func TestAFaultSaysNothingOfBlobs(t *testing.T) {
+	n := newNet(t, 2, nil)
+	for i := range 4 {
+		n.join(i)
+	}
+	for range 100 {
+		n.one()
+	}
+	for k, p := range n.peers {
+		if p.session[0] != 3 {
+			continue
+		}
+		ref := message.NewBlob([]byte("stored by nobody")).Ref()
+		n.result(p, []byte(k), &message.Receipt{Task: &message.TaskID{Kind: message.TaskKind_FORWARD}, Fault: message.Fault_FAILED,
+			Outputs: []*message.BlobRef{ref}})
+		if n.core.Holds(ref.GetHash()) {
+			t.Error("the run keeps a blob that nobody stored")
+		}
+	}
+}
+
 // lie changes an answer that the core awaits: this reaches what a receipt out of the blue does not.
 func lie(d *rand.Rand, r *message.Receipt) {
 	huge := []float64{math.MaxFloat64, -math.MaxFloat64, math.NaN(), math.Inf(1)}[d.IntN(4)]

@@ -35,7 +35,7 @@ func (o *Orchestrator) result(key []byte, res *message.Result) error {
 			o.refuse(m, r, "an output's hash is not of 32 bytes")
 			return nil
 		}
-		if r.GetTask().GetKind().Stored() {
+		if r.GetTask().GetKind().Stored() && r.GetFault() == message.Fault_FAULT_NONE { // then the edge saw the blob
 			o.Blobs[hex.EncodeToString(out.GetHash())] = blob{out.GetSize(), o.Epoch}
 		}
 	}
