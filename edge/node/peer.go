@@ -12,6 +12,7 @@ import (
 	"golang.org/x/time/rate"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/iota-train/iota/edge/store"
 	"github.com/iota-train/iota/edge/transport"
 	"github.com/iota-train/iota/protocol/message"
 )
@@ -194,14 +195,22 @@ func (h *Hub) checkStored(ctx context.Context, r *message.Receipt) error {
 	if r.GetFault() != message.Fault_FAULT_NONE || !r.GetTask().GetKind().Stored() {
 		return nil
 	}
+	if n := len(r.GetOutputs()); n > 1 && r.GetTask().GetKind() != message.TaskKind_SHARE {
+		return fmt.Errorf("%s: %d outputs, where a task has one at most", r.GetTask().Key(), n)
+	}
+	sizes := map[store.Hash]uint64{} // a blob that is named often is looked at once
 	for _, ref := range r.GetOutputs() {
 		hash, ok := hashOf(ref)
 		if !ok {
 			return fmt.Errorf("%s: an output without a hash", r.GetTask().Key())
 		}
-		size, err := h.Blobs.Size(ctx, hash)
-		if err != nil {
-			return fmt.Errorf("%s: output: %w", r.GetTask().Key(), err)
+		size, known := sizes[hash]
+		if !known {
+			var err error
+			if size, err = h.Blobs.Size(ctx, hash); err != nil {
+				return fmt.Errorf("%s: output: %w", r.GetTask().Key(), err)
+			}
+			sizes[hash] = size
 		}
 		if size != ref.GetSize() {
 			return fmt.Errorf("%s: output %s has %d bytes, not %d", r.GetTask().Key(), hash.Short(), size, ref.GetSize())
