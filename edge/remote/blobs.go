@@ -183,7 +183,11 @@ func (s *Server) get(stream grpc.ServerStream) error {
 		if wanted.GetOffset() > uint64(size) {
 			return status.Error(codes.InvalidArgument, "the offset lies behind the blob's end")
 		}
-		if _, err := s.Blobs.Size(stream.Context(), hash); err != nil {
+		stored, err := s.Blobs.Size(stream.Context(), hash)
+		if err == nil && stored != uint64(size) { // what is not there must not take up memory that others need
+			err = store.ErrCorrupt
+		}
+		if err != nil {
 			return s.answer("blob "+hash.Short(), err)
 		}
 		if err := s.members.reserve(t.who, nil, int64(size)); err != nil {

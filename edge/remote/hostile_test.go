@@ -164,6 +164,36 @@ func TestMemoryOfUploadsIsBounded(t *testing.T) {
 	}
 }
 
+// TestGetOfAnotherSizeTakesNoMemory asks for a tiny blob as if it were the largest that there may be, while an upload that
+// broke off waits to be gone on with.
+func TestGetOfAnotherSizeTakesNoMemory(t *testing.T) {
+	const most = 8 << 20
+	s := open(t, func(c *ServerConfig) {
+		c.Limits.Blob, c.Limits.MemoryPerKey, c.Limits.Memory = most-overhead, most, most
+	})
+	honest, liar := s.dial(t, "miner"), s.dial(t, "liar")
+	s.connect(t, honest)
+	s.connect(t, liar)
+	half, tiny := blob(1<<20), blob(1)
+	stream, err := honest.conn.NewStream(t.Context(), &service.Streams[1], method("Put"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream.SendMsg(&message.Piece{Kind: &message.Piece_Upload{Upload: &message.Upload{Blob: half.Ref()}}})
+	stream.SendMsg(pack(half.Bytes()[:1000]))
+	stream.CloseSend()
+	stream.RecvMsg(new(message.Holding)) // an error: bytes are missing
+	if _, err := liar.Put(t.Context(), tiny); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := liar.Get(t.Context(), tiny.Hash(), most-overhead); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("%v", err)
+	}
+	if h, err := honest.holding(t.Context(), half.Hash()); err != nil || h.GetHeld() != 1000 {
+		t.Errorf("the other's upload is gone: %v, %v", h, err)
+	}
+}
+
 // TestCompressedMessageIsRefused sends a small message that would be a large one.
 func TestCompressedMessageIsRefused(t *testing.T) {
 	s := open(t, nil)
